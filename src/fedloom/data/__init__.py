@@ -1,0 +1,65 @@
+"""Datasets and how they are shared out among clients."""
+
+from fedloom.data.dataset import Dataset, Split
+from fedloom.data.files import FileCheck, Found, check, fetch, find, places
+from fedloom.data.loaders import DATASETS, Description, GaussianSettings, gaussian_mixture, load
+from fedloom.data.partition import (
+    Indices,
+    by_classes,
+    by_label_sets,
+    by_user,
+    deal_classes,
+    dirichlet,
+    iid,
+    label_counts,
+    largest_remainder,
+    local_tests,
+    wheel,
+)
+from fedloom.data.settings import (
+    ClassesPartition,
+    DirichletPartition,
+    IidPartition,
+    PartitionSettings,
+    SizesPartition,
+    UserPartition,
+    make_partition,
+)
+from fedloom.data.sizes import by_sizes, by_sizes_and_classes, target_sizes
+
+__all__ = [
+    "Dataset",
+    "Split",
+    "DATASETS",
+    "Description",
+    "load",
+    "gaussian_mixture",
+    "GaussianSettings",
+    "find",
+    "fetch",
+    "check",
+    "places",
+    "Found",
+    "FileCheck",
+    "Indices",
+    "iid",
+    "by_classes",
+    "by_label_sets",
+    "deal_classes",
+    "wheel",
+    "dirichlet",
+    "by_sizes",
+    "by_sizes_and_classes",
+    "target_sizes",
+    "by_user",
+    "label_counts",
+    "local_tests",
+    "largest_remainder",
+    "PartitionSettings",
+    "IidPartition",
+    "ClassesPartition",
+    "DirichletPartition",
+    "SizesPartition",
+    "UserPartition",
+    "make_partition",
+]

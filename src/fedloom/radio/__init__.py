@@ -1,0 +1,27 @@
+"""Geometry, path loss, rates and energy. Arrays in, arrays out; metres, watt, hertz, bit, seconds, joules."""
+
+from fedloom.radio.geometry import distances
+from fedloom.radio.link import airtime_s, energy_j, noise_w, shannon_rate, snr
+from fedloom.radio.path_loss import (
+    db_to_ratio,
+    dbm_to_w,
+    free_space_gain,
+    log_distance_loss_db,
+    ratio_to_db,
+    w_to_dbm,
+)
+
+__all__ = [
+    "distances",
+    "log_distance_loss_db",
+    "free_space_gain",
+    "db_to_ratio",
+    "ratio_to_db",
+    "dbm_to_w",
+    "w_to_dbm",
+    "noise_w",
+    "snr",
+    "shannon_rate",
+    "airtime_s",
+    "energy_j",
+]

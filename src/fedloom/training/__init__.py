@@ -1,0 +1,1 @@
+"""Models, losses and the local training of many clients."""

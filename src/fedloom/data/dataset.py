@@ -1,0 +1,223 @@
+"""A dataset in memory: samples, labels, and how raw values become a model's inputs.
+
+Images stay uint8, a quarter of the memory of float32; `Dataset.inputs` makes float32 of what is needed. Axis
+0 is the sample and axis 1 the channel (image plane, sensor axis) or, for plain vectors, the feature:
+
+    image (n, C, H, W)      signal (n, C, L)      vector (n, F)
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedloom import _check
+from fedloom.data.partition import largest_remainder
+
+Split = Literal["train", "test"]
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dataset:
+    """Training and test samples of one task; checked when built, and not to be changed afterwards.
+
+    name        for messages and records
+    x_train     (n, *shape) uint8, or float32 (any other number type is converted to float32)
+    y_train     (n,) int64 labels 0..n_classes-1; for regression (n, m) float32 targets
+    x_test      (n', *shape), same type as x_train
+    y_test      (n',) or (n', m)
+    n_classes   number of classes; 0 means regression
+    scale       an input is raw value / scale: 255 for bytes, so that pixels lie in [0, 1]
+    user        (n,) int64 the person or device each training sample comes from; None: not known
+    user_test   (n',) the same for test samples, or None
+
+    >>> x, y = np.array([[0.0], [2.0]]), np.array([0, 1])
+    >>> tiny = Dataset(name="tiny", x_train=x, y_train=y, x_test=x[:1] + 1, y_test=y[:1], n_classes=2)
+    >>> tiny.inputs("test", standardise=True)
+    array([[0.]], dtype=float32)
+    """
+
+    name: str
+    x_train: Array
+    y_train: Array
+    x_test: Array
+    y_test: Array
+    n_classes: int
+    scale: float = 1.0
+    user: NDArray[np.int64] | None = None
+    user_test: NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        _check.whole("n_classes", self.n_classes, least=0)
+        _check.positive("scale", self.scale)
+        for split in ("train", "test"):
+            x = _samples(f"x_{split} of {self.name}", getattr(self, f"x_{split}"))
+            y = _targets(f"y_{split} of {self.name}", getattr(self, f"y_{split}"), self.n_classes, len(x))
+            # the one place where fields are set: the caller's types become the documented ones
+            object.__setattr__(self, f"x_{split}", x)
+            object.__setattr__(self, f"y_{split}", y)
+        if self.x_train.shape[1:] != self.x_test.shape[1:] or self.x_train.dtype != self.x_test.dtype:
+            raise ValueError(
+                f"x_train and x_test of {self.name} must have samples of one shape and type, "
+                f"got {self.x_train.shape[1:]} {self.x_train.dtype} "
+                f"and {self.x_test.shape[1:]} {self.x_test.dtype}"
+            )
+        if self.y_train.shape[1:] != self.y_test.shape[1:]:
+            raise ValueError(
+                f"y_train and y_test of {self.name} must have targets of one length, "
+                f"got shapes {self.y_train.shape} and {self.y_test.shape}"
+            )
+        for field, n in (("user", self.n_train), ("user_test", self.n_test)):
+            if getattr(self, field) is not None:
+                object.__setattr__(self, field, _users(f"{field} of {self.name}", getattr(self, field), n))
+
+    @property
+    def n_train(self) -> int:
+        return len(self.x_train)
+
+    @property
+    def n_test(self) -> int:
+        return len(self.x_test)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample, channel first."""
+        return tuple(self.x_train.shape[1:])
+
+    @cached_property
+    def mean(self) -> NDArray[np.float64]:
+        """(C,) mean of the training inputs of each channel, in the unit of `inputs`."""
+        return self._moments[0]
+
+    @cached_property
+    def std(self) -> NDArray[np.float64]:
+        """(C,) standard deviation of the training inputs of each channel; 1 where it would be 0."""
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        # Two passes over pieces of about 30 MB: accurate, and never a second copy of the whole set.
+        axes = (0, *range(2, self.x_train.ndim))
+        piece = max(1, 4_000_000 // max(1, int(np.prod(self.shape))))
+        starts = range(0, self.n_train, piece)
+        per_channel = self.x_train[:, :1].size
+        pieces = (self.x_train[i : i + piece].sum(axis=axes, dtype=np.float64) for i in starts)
+        mean = sum(pieces, np.zeros(self.shape[0])) / per_channel
+        against = mean.reshape(-1, *[1] * (self.x_train.ndim - 2))
+        squares = (np.square(self.x_train[i : i + piece] - against).sum(axis=axes) for i in starts)
+        std = np.sqrt(sum(squares, np.zeros(self.shape[0])) / per_channel) / self.scale
+        return mean / self.scale, np.where(std > 0, std, 1.0)
+
+    def inputs(
+        self, split: Split = "train", index: NDArray[np.integer] | None = None, *, standardise: bool = False
+    ) -> NDArray[np.float32]:
+        """Model inputs (n, *shape) float32 of a split, or of its samples `index`: raw / scale.
+
+        standardise   also (input - mean) / std for each channel, with the moments of the whole training
+                      split.
+        The result is always a fresh array.
+        """
+        _check.one_of("split", split, ("train", "test"))
+        raw = self.x_train if split == "train" else self.x_test
+        out: NDArray[np.float32] = (raw if index is None else raw[index]).astype(np.float32)
+        out /= np.float32(self.scale)
+        if standardise:
+            per_channel = (1, -1, *[1] * (out.ndim - 2))
+            out -= self.mean.astype(np.float32).reshape(per_channel)
+            out /= self.std.astype(np.float32).reshape(per_channel)
+        return out
+
+    def limited(self, limit: int) -> "Dataset":
+        """At most `limit` samples of each split, in the proportions of the whole.
+
+        Users, if there are any, keep their shares by largest remainder, and so do the classes of each user;
+        what is kept are the first samples in the original order, so a limit always gives the same ones.
+        """
+        _check.whole("limit", limit)
+        train = _first(limit, self.n_train, self._levels(self.y_train, self.user))
+        test = _first(limit, self.n_test, self._levels(self.y_test, self.user_test))
+        return replace(
+            self,
+            x_train=self.x_train[train],
+            y_train=self.y_train[train],
+            user=None if self.user is None else self.user[train],
+            x_test=self.x_test[test],
+            y_test=self.y_test[test],
+            user_test=None if self.user_test is None else self.user_test[test],
+        )
+
+    def _levels(self, y: Array, user: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
+        """By what a limit is shared out: first the users, then the classes of each."""
+        return [level for level in (user, y if self.n_classes else None) if level is not None]
+
+
+def _samples(name: str, value: ArrayLike) -> Array:
+    x = np.asarray(value)
+    if x.ndim < 2 or len(x) == 0 or 0 in x.shape:
+        raise ValueError(
+            f"{name} must have shape (samples, features) or (samples, channels, ...), got {x.shape}"
+        )
+    if not (np.issubdtype(x.dtype, np.number) or x.dtype == np.bool_) or np.iscomplexobj(x):
+        raise ValueError(f"{name} must hold real numbers, got {x.dtype}")
+    if x.dtype == np.uint8:
+        return x
+    x = x.astype(np.float32, copy=False)
+    _finite(name, x)
+    return x
+
+
+def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
+    y = np.asarray(value)
+    if n_classes == 0:
+        if y.ndim != 2 or len(y) != n:
+            raise ValueError(
+                f"{name} must have shape ({n}, targets) as n_classes is 0 (regression), got {y.shape}"
+            )
+        y = y.astype(np.float32, copy=False)
+        _finite(name, y)
+        return y
+    if y.shape != (n,):
+        raise ValueError(f"{name} must have one label for each of the {n} samples, got shape {y.shape}")
+    if not np.issubdtype(y.dtype, np.integer):
+        raise ValueError(f"{name} must hold whole numbers, got {y.dtype}")
+    y = y.astype(np.int64, copy=False)
+    bad = np.flatnonzero((y < 0) | (y >= n_classes))
+    if len(bad):
+        raise ValueError(
+            f"{name} must lie in 0..{n_classes - 1}, "
+            f"got {y[bad[0]]} at sample {bad[0]} ({len(bad)} such labels)"
+        )
+    return y
+
+
+def _users(name: str, value: ArrayLike, n: int) -> NDArray[np.int64]:
+    user = np.asarray(value)
+    if user.shape != (n,) or not np.issubdtype(user.dtype, np.integer):
+        raise ValueError(
+            f"{name} must be {n} whole numbers, one for each sample, got {user.dtype} {user.shape}"
+        )
+    return user.astype(np.int64, copy=False)
+
+
+def _finite(name: str, x: NDArray[np.float32]) -> None:
+    # In float64 no sum of float32 numbers overflows, so it is finite only if they all are: one quick pass.
+    with np.errstate(invalid="ignore"):
+        if np.isfinite(x.sum(dtype=np.float64)):
+            return
+    where = np.argwhere(~np.isfinite(x))[0].tolist()
+    raise ValueError(f"{name} must be finite, got {x[tuple(where)]} at index {where}")
+
+
+def _first(limit: int, n: int, levels: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Sorted indices of at most `limit` of n samples: the first of each group, in proportion at each level."""
+    if limit >= n or not levels:
+        return np.arange(min(limit, n))
+    groups, size = np.unique(levels[0], return_counts=True)
+    chosen = []
+    for group, keep in zip(groups, largest_remainder(size, limit)):
+        index = np.flatnonzero(levels[0] == group)
+        chosen.append(index[_first(int(keep), len(index), [level[index] for level in levels[1:]])])
+    return np.sort(np.concatenate(chosen))

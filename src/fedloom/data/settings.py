@@ -1,0 +1,129 @@
+"""How a scenario file says who holds which samples: `partition: {kind: classes, classes_per_client: 2}`."""
+
+from typing import Annotated, Any, Literal, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fedloom import _check
+from fedloom._settings import Settings
+from fedloom.data import partition, sizes
+from fedloom.data.dataset import Dataset
+
+
+class IidPartition(Settings):
+    """Random and equal."""
+
+    kind: Literal["iid"] = "iid"
+
+
+class ClassesPartition(Settings):
+    """A few classes for each client."""
+
+    kind: Literal["classes"] = "classes"
+    classes_per_client: int = Field(2, ge=1)
+    samples_per_class: int | None = Field(
+        None, ge=1, description="of each of a client's classes; by default as many as possible"
+    )
+    volume: Literal["equal", "all"] = Field(
+        "equal", description="equal: all clients alike, the rest unused; all: every sample used"
+    )
+
+
+class DirichletPartition(Settings):
+    """Each class split by random proportions."""
+
+    kind: Literal["dirichlet"] = "dirichlet"
+    concentration: float = Field(
+        0.5, gt=0, description="small: few classes for each client; large: nearly iid"
+    )
+    min_samples: int = Field(1, ge=1, description="for every client")
+
+
+class SizesPartition(Settings):
+    """Clients of different sizes, optionally with a few classes each."""
+
+    kind: Literal["sizes"] = "sizes"
+    relative_std: float = Field(0.3, ge=0, description="standard deviation of the sizes / their mean")
+    relative_least: float = Field(0.1, ge=0, le=1, description="smallest size / mean size")
+    classes_per_client: int | None = Field(None, ge=1, description="by default labels come as they fall")
+    min_share: float = Field(
+        0.2, ge=0, le=1, description="least part of an even share of each of a client's classes"
+    )
+
+
+class UserPartition(Settings):
+    """The data's own users; with fewer clients than users, a random choice of them."""
+
+    kind: Literal["user"] = "user"
+
+
+PartitionSettings = Annotated[
+    IidPartition | ClassesPartition | DirichletPartition | SizesPartition | UserPartition,
+    Field(discriminator="kind"),
+]
+
+
+def make_partition(
+    settings: PartitionSettings, dataset: Dataset, n_clients: int, rng: np.random.Generator
+) -> list[partition.Indices]:
+    """Indices into the training split for each of `n_clients` clients, as the settings say."""
+    _check.whole("n_clients", n_clients)
+    match settings:
+        case IidPartition():
+            return partition.iid(dataset.n_train, n_clients, rng)
+        case ClassesPartition():
+            return partition.by_classes(
+                _labels(dataset, settings.kind),
+                n_clients,
+                settings.classes_per_client,
+                rng,
+                settings.samples_per_class,
+                volume=settings.volume,
+            )
+        case DirichletPartition():
+            return partition.dirichlet(
+                _labels(dataset, settings.kind), n_clients, settings.concentration, rng, settings.min_samples
+            )
+        case SizesPartition():
+            return _sized(settings, dataset, n_clients, rng)
+        case UserPartition():
+            return _users(dataset, n_clients, rng)
+        case _:
+            assert_never(settings)
+
+
+def _sized(
+    settings: SizesPartition, dataset: Dataset, n_clients: int, rng: np.random.Generator
+) -> list[partition.Indices]:
+    mean = dataset.n_train / n_clients
+    least = max(1.0, settings.relative_least * mean)
+    wanted = sizes.target_sizes(
+        dataset.n_train, n_clients, settings.relative_std * mean, rng=rng, least=least
+    )
+    if settings.classes_per_client is None:
+        return sizes.by_sizes(dataset.n_train, wanted, rng)
+    labels = _labels(dataset, settings.kind)
+    return sizes.by_sizes_and_classes(
+        labels, wanted, settings.classes_per_client, rng, min_share=settings.min_share
+    )
+
+
+def _users(dataset: Dataset, n_clients: int, rng: np.random.Generator) -> list[partition.Indices]:
+    if dataset.user is None:
+        raise ValueError(
+            f"dataset {dataset.name} does not say which user a sample comes from; use another partition"
+        )
+    parts = partition.by_user(dataset.user)
+    if n_clients > len(parts):
+        raise ValueError(f"dataset {dataset.name} has {len(parts)} users, too few for {n_clients} clients")
+    return [parts[i] for i in np.sort(rng.choice(len(parts), n_clients, replace=False))]
+
+
+def _labels(dataset: Dataset, kind: str) -> NDArray[Any]:
+    if dataset.n_classes == 0:
+        raise ValueError(
+            f"dataset {dataset.name} has no classes, which partition kind {kind!r} needs; use iid or sizes"
+        )
+    return dataset.y_train

@@ -1,0 +1,285 @@
+"""A fleet: settings and a seed in, the state of devices, cells and links in any cloud round out.
+
+Every draw is keyed by the seed, its purpose and the cloud round, so a snapshot depends on nothing else: not
+on which rounds were asked for before, nor on which links were looked at.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedloom import _check
+from fedloom._random import stream
+from fedloom.fleet import cells, compute, hops, mobility, placement
+from fedloom.fleet import settings as s
+from fedloom.fleet.settings import FleetSettings
+from fedloom.fleet.snapshot import Link, Snapshot
+from fedloom.radio import distances
+
+Array = NDArray[np.float64]
+Homes = NDArray[np.int64]
+T = TypeVar("T")
+A = TypeVar("A", bound=NDArray[Any])
+
+_HOPS = ("edge_up", "edge_down", "backhaul_up", "backhaul_down", "cloud_up", "cloud_down", "d2d")
+
+
+class Fleet:
+    """Use `Fleet.from_settings`, then `snapshot(cloud_round)`.
+
+    >>> fleet = Fleet.from_settings(FleetSettings(n_devices=4), seed=1)
+    >>> fleet.snapshot(0).edge_up.seconds(bits=1e6)
+    array([[0.1, 0.1, 0.1, 0.1]])
+    """
+
+    def __init__(
+        self,
+        settings: FleetSettings,
+        seed: int,
+        *,
+        position_m: Array,
+        home: Homes,
+        cell_m: Array,
+        radius_m: Array,
+        server_m: Array,
+        columns: Mapping[str, Array],
+    ) -> None:
+        self.settings = settings
+        self.seed = seed
+        self.columns = {name: _frozen(column) for name, column in columns.items()}
+        """The other columns of a table of devices, each (K,)."""
+        self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
+        self._active = _frozen(home >= 0)
+        self._start = (_frozen(position_m), _frozen(home))
+        self._last_state = (0, self._start)
+        self._built: dict[str, tuple[Hashable, Any]] = {}
+        self._transition: Array | None = None
+        if settings.mobility is not None:
+            around = mobility.neighbours(settings.mobility.neighbours, cell_m)
+            self._transition = mobility.transition(around, settings.mobility.p_stay)
+
+    @classmethod
+    def from_settings(cls, settings: FleetSettings, seed: int) -> "Fleet":
+        """Place devices and cells and deal homes.
+
+        Where the placement itself goes by cells (cells, three-cells) and homes are even, a device's home is
+        the cell it was placed for: that is as even as can be.
+        """
+        centres, radius = _cells(settings.cells)
+        positions, placed_for, columns = _place(settings, centres, radius, stream(seed, "placement"))
+        dimension = max(positions.shape[1], centres.shape[1], len(settings.server_m))
+        position_m, cell_m = _with_height(positions, dimension), _with_height(centres, dimension)
+        server_m = _with_height(np.array([settings.server_m], dtype=np.float64), dimension)[0]
+
+        distance = distances(cell_m, position_m)  # (N, K)
+        in_reach = cells.within(distance, radius)
+        active = in_reach.any(axis=0)
+        if settings.uncovered == "error" or not active.any():
+            cells.check_covered(in_reach)
+        home = np.full(len(position_m), -1, dtype=np.int64)
+        if placed_for is not None and settings.homes == "even":
+            home[active] = placed_for[active]
+        else:
+            home[active] = cells.deal_homes(
+                in_reach[:, active],
+                settings.homes,
+                rng=stream(seed, "homes"),
+                distance_m=distance[:, active],
+            )
+        return cls(
+            settings,
+            seed,
+            position_m=position_m,
+            home=home,
+            cell_m=cell_m,
+            radius_m=radius,
+            server_m=server_m,
+            columns=columns,
+        )
+
+    @property
+    def n_devices(self) -> int:
+        """K."""
+        return len(self._active)
+
+    @property
+    def n_cells(self) -> int:
+        """N."""
+        return len(self._radius_m)
+
+    def snapshot(self, cloud_round: int) -> Snapshot:
+        """The fleet in a cloud round (0 is the first); the same object as long as nothing changes."""
+        _check.whole("cloud_round", cloud_round, least=0)
+        redraw = self.settings.redraw
+        t_move = cloud_round if self.settings.mobility else 0
+        t_links = cloud_round if redraw.links == "cloud-round" else 0
+        t_compute = cloud_round if redraw.compute == "cloud-round" else 0
+        build = partial(self._build, t_move, t_links, t_compute)
+        return self._reuse("snapshot", (t_move, t_links, t_compute), build)
+
+    def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
+        position_m, home = self._where(t_move)
+        draw_links = partial(self._links, position_m, t_links)
+        in_reach, hop = self._reuse("links", (t_move, t_links), draw_links)
+        return Snapshot(
+            position_m=position_m,
+            cell_m=self._cell_m,
+            radius_m=self._radius_m,
+            server_m=self._server_m,
+            active=self._active,
+            in_reach=in_reach,
+            home=home,
+            edge_up=hop["edge_up"],
+            edge_down=hop["edge_down"],
+            backhaul_up=hop["backhaul_up"],
+            backhaul_down=hop["backhaul_down"],
+            cloud_up=hop["cloud_up"],
+            cloud_down=hop["cloud_down"],
+            cloud_via_edge=self.settings.device_cloud.via == "edge",
+            compute=self._reuse("compute", t_compute, partial(self._draw_compute, t_compute)),
+            compute_settings=self.settings.compute,
+            make_d2d=partial(self._d2d, position_m, t_move, t_links),
+        )
+
+    def _where(self, cloud_round: int) -> tuple[Array, Homes]:
+        """Positions (K, D) and homes (K,), walked to from the last state, or from the start to go back."""
+        if self._transition is None:
+            return self._start
+        known, state = self._last_state
+        if known > cloud_round:
+            known, state = 0, self._start
+        for t in range(known + 1, cloud_round + 1):
+            state = self._moved(*state, self._transition, t)
+        self._last_state = (cloud_round, state)
+        return state
+
+    def _moved(
+        self, position_m: Array, home: Homes, transition: Array, cloud_round: int
+    ) -> tuple[Array, Homes]:
+        """One step of the chain; a device that moves stands anywhere in its new cell, at its old height."""
+        rng = stream(self.seed, "mobility", cloud_round)
+        new_home = mobility.move(home, transition, rng)
+        movers = np.flatnonzero(new_home != home)
+        target = new_home[movers]
+        height = position_m[movers, 2] if position_m.shape[1] == 3 else np.zeros(len(movers))
+        reach_m = _radius_at(self._cell_m, self._radius_m, target, height)
+        new_position = position_m.copy()
+        new_position[movers, :2] = placement.around_cells(self._cell_m[target, :2], reach_m, 1, rng)
+        return _frozen(new_position), _frozen(new_home)
+
+    def _links(self, position_m: Array, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
+        settings = self.settings
+        to_cell = distances(self._cell_m, position_m)  # (N, K)
+        in_reach = cells.within(to_cell, self._radius_m)
+        cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
+        hop = {
+            "edge_up": hops.hop(settings.device_edge.up, to_cell, self._rng("edge_up", t_links)),
+            "edge_down": hops.hop(settings.device_edge.down, to_cell, self._rng("edge_down", t_links)),
+            "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
+            "backhaul_down": hops.hop(
+                settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)
+            ),
+            "cloud_up": hops.none(self.n_devices),
+            "cloud_down": hops.none(self.n_devices),
+        }
+        for name in ("edge_up", "edge_down"):
+            hop[name] = hops.only_in_reach(hop[name], in_reach)
+        direct = settings.device_cloud
+        if direct.via == "direct":
+            to_server = distances(position_m, self._server_m[None])[:, 0]
+            hop["cloud_up"] = hops.hop(direct.up, to_server, self._rng("cloud_up", t_links))
+            hop["cloud_down"] = hops.hop(direct.down, to_server, self._rng("cloud_down", t_links))
+        return _frozen(in_reach), hop
+
+    def _d2d(self, position_m: Array, t_move: int, t_links: int) -> Link:
+        link = self.settings.device_device
+        if not isinstance(link, s.RadioLink):
+            t_move = 0  # only radio links know where devices are
+        build = partial(hops.peers, link, position_m, self._rng("d2d", t_links))
+        return self._reuse("d2d", (t_move, t_links), build)
+
+    def _draw_compute(self, t_compute: int) -> Array:
+        law = self.settings.compute.law
+        return _frozen(compute.draw(law, self.n_devices, stream(self.seed, "compute", t_compute)))
+
+    def _rng(self, hop: str, t_links: int) -> np.random.Generator:
+        return stream(self.seed, "links", t_links, _HOPS.index(hop) + 1)
+
+    def _reuse(self, name: str, key: Hashable, build: Callable[[], T]) -> T:
+        """What `build` made when it was last called for this name, if the key is still the same."""
+        if name not in self._built or self._built[name][0] != key:
+            self._built[name] = (key, build())
+        return cast(T, self._built[name][1])
+
+
+def _cells(settings: s.Cells) -> tuple[Array, Array]:
+    """Centres (N, D) and radii (N,)."""
+    radius: ArrayLike
+    if isinstance(settings, s.SingleCell):
+        centres, radius = np.array([settings.centre_m], dtype=np.float64), np.inf
+    elif isinstance(settings, s.GridCells):
+        centres = placement.cell_grid(settings.shape, settings.n, settings.spacing_m)
+        radius = settings.resolved_radius_m
+    else:
+        centres, radius = np.array(settings.centres_m, dtype=np.float64), settings.radius_m
+    return centres, cells.per_cell_radius(radius, len(centres))
+
+
+def _place(
+    settings: FleetSettings, centres: Array, radius: Array, rng: np.random.Generator
+) -> tuple[Array, Homes | None, Mapping[str, Array]]:
+    """Positions (K, 2 or 3), the cell each device was placed for if any, and the columns of a table."""
+    place, n, n_cells = settings.placement, settings.n_devices, len(centres)
+    if isinstance(place, s.DiscPlacement):
+        return placement.disc(n, place.radius_m, rng, place.centre_m), None, {}
+    if isinstance(place, s.SquarePlacement):
+        return placement.square(n, place.side_m, rng, place.centre_m), None, {}
+    if isinstance(place, s.RectanglesPlacement):
+        return placement.rectangles(place.regions_m, place.counts, rng, place.z_m), None, {}
+    if isinstance(place, s.CoordinatesPlacement):
+        return np.array(place.positions_m, dtype=np.float64), None, {}
+    if isinstance(place, s.CsvPlacement):
+        positions, columns = placement.read_csv(place.path)
+        if len(positions) != n:
+            raise ValueError(f"{place.path} has {len(positions)} devices, but n_devices is {n}")
+        return positions, None, columns
+    ground = _radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
+    if isinstance(place, s.ThreeCellsPlacement):
+        wanted, home = placement.three_cells(place.exclusive, place.pair, place.triple)
+        return placement.in_region(centres[:, :2], ground, wanted, rng), home, {}
+    counts = [n // n_cells + (cell < n % n_cells) for cell in range(n_cells)]
+    return (
+        placement.around_cells(centres[:, :2], ground, counts, rng),
+        np.repeat(np.arange(n_cells), counts),
+        {},
+    )
+
+
+def _radius_at(cell_m: Array, radius_m: Array, cell: Homes, height_m: Array) -> Array:
+    """Radius (M,) of the disc that each of M cells cuts out of the plane at a height (M,)."""
+    if cell_m.shape[1] == 2:
+        return radius_m[cell]
+    square = radius_m[cell] ** 2 - (cell_m[cell, 2] - height_m) ** 2
+    if (square <= 0).any():
+        first = int(np.argmax(square <= 0))
+        raise ValueError(
+            f"cell {cell[first]} (height {cell_m[cell[first], 2]:g} m, radius {radius_m[cell[first]]:g} m) "
+            f"does not reach devices at a height of {height_m[first]:g} m; enlarge radius_m"
+        )
+    cut: Array = np.sqrt(square)
+    return cut
+
+
+def _with_height(points: Array, dimension: int) -> Array:
+    """Points (.., 2 or 3) with `dimension` coordinates; those that had no height get 0."""
+    return np.pad(points, ((0, 0), (0, dimension - points.shape[1])))
+
+
+def _frozen(array: A) -> A:
+    """A read-only view."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

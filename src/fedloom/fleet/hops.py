@@ -1,0 +1,97 @@
+"""Links as they stand in the settings, turned into seconds and joules per message."""
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom import radio
+from fedloom.fleet import links
+from fedloom.fleet.settings import (
+    DrawnLinks,
+    FixedLink,
+    GivenLinks,
+    HopLink,
+    LogDistanceLoss,
+    PeerLink,
+    RadioLink,
+    RateLink,
+)
+from fedloom.fleet.snapshot import Link
+
+Array = NDArray[np.float64]
+
+
+def hop(settings: HopLink, distance_m: Array, rng: np.random.Generator) -> Link:
+    """Links between senders and receivers that are `distance_m` apart, (N, K), (K,) or (N,); the same shape.
+
+    A rate that varies gets one factor per index of the last axis: a device has one towards all cells.
+    """
+    seconds: float | Array = 0.0
+    rate: float | Array = np.inf
+    if isinstance(settings, FixedLink):
+        seconds = settings.seconds
+    elif isinstance(settings, RateLink):
+        rate = _rates(settings, distance_m.shape[-1], rng)
+    elif isinstance(settings, RadioLink):
+        rate = radio_rate(settings, distance_m)
+    return _link(settings.power_w, seconds, rate, distance_m.shape)
+
+
+def peers(settings: PeerLink, positions_m: Array, rng: np.random.Generator) -> Link:
+    """Links between devices at `positions_m` (K, D): (K, K), symmetric, free on the diagonal."""
+    n = len(positions_m)
+    seconds: float | Array = 0.0
+    rate: float | Array = np.inf
+    if isinstance(settings, FixedLink):
+        seconds = np.where(np.eye(n, dtype=np.bool_), 0.0, settings.seconds)
+    elif isinstance(settings, RateLink):
+        rate = links.of_pairs(n, _rates(settings, n * (n - 1) // 2, rng))
+    elif isinstance(settings, RadioLink):
+        rate = links.by_distance(positions_m, partial(radio_rate, settings))
+    elif isinstance(settings, DrawnLinks):
+        rate = links.drawn(n, settings.low, settings.high, rng, settings.integer) * settings.unit_bit_s
+    elif isinstance(settings, GivenLinks):
+        rate = links.given(settings.matrix_bit_s)
+    return _link(settings.power_w, seconds, rate, (n, n))
+
+
+def none(n: int) -> Link:
+    """Links that do not exist and cost nothing: all zero, (n,)."""
+    return _link(0.0, 0.0, np.inf, (n,))
+
+
+def only_in_reach(link: Link, in_reach: NDArray[np.bool_]) -> Link:
+    """The same links (N, K), of rate 0 where out of reach."""
+    if in_reach.all():
+        return link
+    rate = np.where(in_reach, link.rate_bit_s, 0.0)
+    return _link(link.power_w, link.fixed_s, rate, in_reach.shape)
+
+
+def radio_rate(settings: RadioLink, distance_m: Array) -> Array:
+    """Shannon rate in bit/s at `distance_m`, the same shape."""
+    loss = settings.path_loss
+    if isinstance(loss, LogDistanceLoss):
+        loss_db = radio.log_distance_loss_db(
+            distance_m, loss.intercept_db, loss.slope_db, loss.reference_m, loss.floor_m
+        )
+        gain = radio.db_to_ratio(-loss_db)
+    else:
+        gain = radio.free_space_gain(
+            distance_m, loss.carrier_hz, loss.exponent, loss.gain_tx, loss.gain_rx, loss.floor_m
+        )
+    noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
+    return radio.shannon_rate(settings.bandwidth_hz, radio.snr(settings.power_w, gain, noise_w))
+
+
+def _rates(settings: RateLink, n: int, rng: np.random.Generator) -> Array:
+    if settings.sigma == 0:
+        return np.full(n, settings.bit_s)
+    return settings.bit_s * np.exp(settings.sigma * rng.normal(size=n))
+
+
+def _link(power_w: float, seconds: float | Array, rate: float | Array, shape: tuple[int, ...]) -> Link:
+    # broadcast views are read-only, and take no memory where all links are the same
+    fixed_s, rate_bit_s = np.broadcast_to(seconds, shape), np.broadcast_to(rate, shape)
+    return Link(fixed_s=fixed_s, rate_bit_s=rate_bit_s, power_w=power_w)

@@ -1,0 +1,102 @@
+"""The fleet during one cloud round, as plain arrays. K devices, N cells, D coordinates (2 or 3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fedloom import radio
+from fedloom.fleet import compute
+from fedloom.fleet.settings import ComputeSettings
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Link:
+    """What it costs to send one message over each link of a hop.
+
+        seconds = fixed_s + bits / rate_bit_s          energy = power_w seconds
+
+    `fixed_s` and `rate_bit_s` have the shape of the hop, `power_w` is the sender's. Rate infinity is free,
+    rate 0 cannot be used: infinitely long, and of infinite energy unless the power is 0.
+    """
+
+    fixed_s: Array
+    rate_bit_s: Array
+    power_w: float
+
+    def seconds(self, bits: float) -> Array:
+        """Seconds for a message of `bits`, in the shape of the hop."""
+        return self.fixed_s + radio.airtime_s(bits, self.rate_bit_s)
+
+    def energy_j(self, bits: float) -> Array:
+        """Joules the sender spends on a message of `bits`, in the shape of the hop; 0 if the power is."""
+        return radio.energy_j(self.power_w, self.seconds(bits))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Snapshot:
+    """Where everything is and what links and computing cost, during one cloud round. Arrays are read-only.
+
+    position_m (K, D), cell_m (N, D), server_m (D,): metres. radius_m (N,), infinite for a cell that reaches
+    everybody. active (K,): false for a device that is in reach of no cell and was dropped; its home is -1 and
+    it takes no part. in_reach (N, K). home (K,): one of the cells in reach.
+
+    edge_up, edge_down (N, K): device to edge server and back, rate 0 where out of reach. backhaul_up,
+    backhaul_down (N,): edge server to cloud and back. d2d (K, K): device to device, symmetric, free on the
+    diagonal; built when first asked for. cloud_up, cloud_down (K,): device to cloud and back over a link of
+    its own. With `cloud_via_edge` there is none: a message goes over the edge link of the home cell and the
+    backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero.
+
+    compute (K,): in the unit of `compute_settings`.
+    """
+
+    position_m: Array
+    cell_m: Array
+    radius_m: Array
+    server_m: Array
+    active: NDArray[np.bool_]
+    in_reach: NDArray[np.bool_]
+    home: NDArray[np.int64]
+    edge_up: Link
+    edge_down: Link
+    backhaul_up: Link
+    backhaul_down: Link
+    cloud_up: Link
+    cloud_down: Link
+    cloud_via_edge: bool
+    compute: Array
+    compute_settings: ComputeSettings
+    make_d2d: Callable[[], Link] = field(repr=False)
+
+    @cached_property
+    def d2d(self) -> Link:
+        """Device to device (K, K)."""
+        return self.make_d2d()
+
+    @property
+    def compute_power_w(self) -> float:
+        """Power of a device while it trains."""
+        return self.compute_settings.power_w
+
+    @property
+    def jitter_sigma(self) -> float:
+        """Realised compute times are the planned ones times exp(sigma z), z standard normal."""
+        return self.compute_settings.jitter_sigma
+
+    @property
+    def n_devices(self) -> int:
+        """K."""
+        return len(self.home)
+
+    @property
+    def n_cells(self) -> int:
+        """N."""
+        return len(self.radius_m)
+
+    def step_seconds(self, batch_size: int, n_samples: ArrayLike) -> Array:
+        """Seconds (K,) of one local step on each device with `n_samples` (K,); see `compute.step_seconds`."""
+        return compute.step_seconds(self.compute_settings, self.compute, batch_size, n_samples)

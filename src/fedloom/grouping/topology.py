@@ -1,0 +1,57 @@
+"""Who aggregates with whom: a cover matrix, and where each aggregator stands."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from fedloom import _check
+
+KINDS = ("edge", "head", "cloud")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Topology:
+    """N aggregators over K clients.
+
+    cover (N, K) bool: client k reports to aggregator n (a client may report to several, or to none and stay idle).
+    kind: "edge" servers in cells, "head" devices, or the "cloud" itself. host (N,): the cell of an edge server, the
+    device of a head, 0 for the cloud. Aggregators on one host open and close their edge rounds together.
+    """
+
+    cover: NDArray[np.bool_]
+    kind: str
+    host: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        _check.one_of("kind of aggregators", self.kind, KINDS)
+        if self.cover.ndim != 2 or self.cover.dtype != np.bool_ or self.host.shape != (len(self.cover),):
+            raise ValueError(
+                f"cover must be bool of shape (N, K) and host of shape (N,), "
+                f"got {self.cover.dtype} {self.cover.shape} and {self.host.shape}"
+            )
+        if not self.cover.any():
+            raise ValueError("cover connects no client to any aggregator; nobody could train")
+        if self.kind == "head":
+            outside = [int(n) for n in range(len(self.host)) if not self.cover[n, self.host[n]]]
+            if outside:
+                raise ValueError(f"the heads of clusters {outside} must be members of their own clusters")
+
+    @property
+    def n_aggregators(self) -> int:
+        return len(self.cover)
+
+    @property
+    def n_reached(self) -> NDArray[np.int64]:
+        """|S_k|: how many aggregators each client reports to, (K,)."""
+        return self.cover.sum(axis=0)
+
+    def pace_groups(self) -> list[NDArray[np.int64]]:
+        """Aggregators whose edge rounds run together: on one host, or linked by a shared client. Sorted index arrays."""
+        n = self.n_aggregators
+        together = (self.cover.astype(np.int32) @ self.cover.T.astype(np.int32)) > 0
+        together |= self.host[:, None] == self.host[None, :]
+        n_groups, label = connected_components(csr_array(together), directed=False)
+        return [np.flatnonzero(label == g) for g in range(n_groups)] if n_groups < n else [np.array([i]) for i in range(n)]

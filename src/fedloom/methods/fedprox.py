@@ -1,0 +1,18 @@
+"""FedProx: a proximal term keeps local models near the one they started from.
+
+    F_k(w) + (mu / 2) ||w - w_start||^2,     i.e. the gradient gets mu (w - w_start)
+
+T. Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020. By default on top of HierFedAVG, with
+w_start the edge model that the client received; `flat` puts it on top of FedAvg, as in the original. Clients do all of
+their work (no partial epochs). mu = 0 is HierFedAVG (or FedAvg) bit for bit.
+"""
+
+from fedloom.methods import fedavg, hierfedavg
+from fedloom.methods.method import Method
+
+
+def method(mu: float = 0.01, flat: bool = False) -> Method:
+    """mu: weight of the proximal term; flat: average at the cloud only."""
+    base = fedavg.method() if flat else hierfedavg.method()
+    where = "FedAvg" if flat else "HierFedAVG"
+    return base.with_(name="fedprox", summary=f"{where} with a proximal term in the local objective", proximal=mu)

@@ -1,0 +1,13 @@
+"""Where a client starts: B (K, N) row-stochastic, client models = B @ aggregator models."""
+
+from fedloom.grouping.topology import Topology
+from fedloom.mixing.weights import Floats
+
+
+def mean_of_aggregators(topology: Topology) -> Floats:
+    """The plain mean of the models of all aggregators the client reports to (its own model if there is one only).
+
+    B_kn = cover_nk / |S_k| (HHFL, step 2). Rows of clients that report to nobody are zero.
+    """
+    reached = topology.n_reached
+    return topology.cover.T / reached.clip(min=1)[:, None]

@@ -1,0 +1,60 @@
+"""What an average is made of: the records that weighing functions take and return.
+
+An edge merge is the linear combination  own * old model + sum_i model_i * w_i + sum_i start_i * s_i  of the
+aggregator's old model, the models w_i that arrived and the models s_i from which they had started; a cloud merge is
+own * old model + sum_n edge_n * v_n. Weighing decides the coefficients and never sees a model.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Arrivals:
+    """The m updates that one aggregator merges now.
+
+    client (m,); n_samples (m,) of each client; n_reached (m,): to how many aggregators the client reports;
+    staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh.
+    """
+
+    client: NDArray[np.int64]
+    n_samples: NDArray[np.int64]
+    n_reached: NDArray[np.int64]
+    staleness: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EdgeWeights:
+    """Coefficients of an edge merge: own (scalar), model (m,), start (m,) or None for zeros."""
+
+    own: float
+    model: Floats
+    start: Floats | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reports:
+    """What the cloud knows of the N aggregators when it merges.
+
+    total (N,): samples of all clients attached to n, those of a client in several cells split evenly; reported (N,):
+    the same, counting only clients whose update was merged since the last cloud merge, each once; staleness (N,):
+    cloud merges since n fetched its model; n_reports (N,): reports so far; fresh (N,): reported since the last merge.
+    """
+
+    total: Floats
+    reported: Floats
+    staleness: NDArray[np.int64]
+    n_reports: NDArray[np.int64]
+    fresh: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CloudWeights:
+    """Coefficients of a cloud merge: own (scalar), edge (N,)."""
+
+    own: float
+    edge: Floats

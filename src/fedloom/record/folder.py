@@ -1,0 +1,240 @@
+"""The folder of a run: what it is made of, written so that a run killed at any moment loses at most one cloud round.
+
+    run.json           the whole scenario, method, seed, clients and cells, versions, machine
+    metrics.parquet    one row per evaluation
+    topology.parquet   who was where, one row per client and aggregator from the round of every change
+    checkpoint/        the models still in use and the measures so far (safetensors), after every cloud round
+    summary.json       final and best measures, ledger, wall seconds; its presence says that the run is finished
+
+Every file is written beside its place and then renamed, so that a reader never sees half a file.
+"""
+
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedloom.simulate import Checkpoint, Simulation
+
+Measures = dict[str, float | int]
+OnRound = Callable[[int, Measures], None]
+PACKAGES = ("fedloom", "torch", "numpy", "scipy", "polars", "safetensors", "pydantic")
+
+
+class FolderError(ValueError):
+    """The folder cannot be used for this run."""
+
+
+def record(
+    simulation: Simulation, method: str, folder: Path, *, resume: bool = False, on_round: OnRound | None = None
+) -> dict[str, Any]:
+    """Run the simulation and leave its record in `folder`; returns the summary.
+
+    on_round is called after every evaluation with the number of cloud rounds done and the measures. With `resume` an
+    unfinished run of the same settings goes on where it was; a finished one is left as it is.
+    """
+    settings = _settings(simulation, method)
+    found = _look(folder, settings, resume)
+    if found is not None:
+        return found
+    checkpoint = load_checkpoint(folder) if resume else None
+    started = time.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_json(folder / "run.json", settings | _circumstances(simulation))
+    for measures in simulation.rounds(checkpoint):
+        if simulation.cloud_rounds_done:
+            save_checkpoint(folder, simulation.checkpoint())
+        _write_metrics(folder, simulation.measures)
+        if on_round is not None:
+            on_round(simulation.cloud_rounds_done, measures)
+    _write_topology(folder, simulation)
+    _write_metrics(folder, simulation.measures)
+    summary = summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
+    _write_json(folder / "summary.json", summary)
+    return summary
+
+
+def summarise(simulation: Simulation, wall_s: float, resumed: bool) -> dict[str, Any]:
+    """Final and best measures, totals by hop, and how long it took."""
+    measures = simulation.measures
+    best = max(measures, key=lambda m: m.get("accuracy", -m.get("loss", math.inf)))
+    ledger = simulation.federation.ledger
+    return {
+        "final": measures[-1],
+        "best": best,
+        "ledger": ledger.table(),
+        "wall_s": wall_s,
+        "engine_s": simulation.engine_s,
+        "resumed": resumed,
+    }
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write the checkpoint in one atomic step."""
+    from safetensors.numpy import save
+
+    state = {"cloud_round": checkpoint.cloud_round, "measures": checkpoint.measures}
+    content = save({"models": np.ascontiguousarray(checkpoint.models)}, metadata={"state": json.dumps(state)})
+    (folder / "checkpoint").mkdir(exist_ok=True)
+    try:
+        _write(folder / "checkpoint" / "state.safetensors", content)
+    except OSError as error:
+        raise FolderError(
+            f"the checkpoint after cloud round {checkpoint.cloud_round} could not be written ({error.strerror}); the "
+            f"one before it is whole: make room in {folder} and go on with --resume"
+        ) from error
+
+
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The last checkpoint, or None if there is none yet."""
+    from safetensors import SafetensorError, safe_open
+
+    path = folder / "checkpoint" / "state.safetensors"
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            state = json.loads(file.metadata()["state"])
+            return Checkpoint(
+                cloud_round=state["cloud_round"], measures=state["measures"], models=file.get_tensor("models")
+            )
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise FolderError(f"{path} is damaged ({error}); delete it to start the run again from the beginning") from None
+
+
+def read_json(path: Path) -> Any:
+    """Content of a JSON file of a record, with an error that names it."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FolderError(f"{path.parent} is not the folder of a run: it has no {path.name}") from None
+    except ValueError as error:
+        raise FolderError(f"{path} is damaged: {error}") from None
+
+
+def _look(folder: Path, settings: dict[str, Any], resume: bool) -> dict[str, Any] | None:
+    """The summary if the folder holds this very run, finished; an error if it holds something else."""
+    if folder.exists() and not folder.is_dir():
+        raise FolderError(f"{folder} is a file; --out must be a folder")
+    if not (folder / "run.json").exists():
+        strangers = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else []
+        if strangers and any(not name.endswith(".tmp") for name in strangers):
+            raise FolderError(f"{folder} holds other files ({', '.join(strangers)}); choose an empty or new folder")
+        return None
+    there = read_json(folder / "run.json")
+    different = [key for key in settings if there.get(key) != json.loads(json.dumps(settings[key]))]
+    if different:
+        shown = "; ".join(_difference(key, there.get(key), settings[key]) for key in different)
+        raise FolderError(f"{folder} holds another run ({shown}); choose another --out or delete the folder")
+    finished = (folder / "summary.json").exists()
+    if not resume:
+        state = "this run, finished" if finished else "this run, unfinished"
+        todo = "delete the folder to run it again" if finished else "go on with --resume or delete the folder"
+        raise FolderError(f"{folder} already holds {state}; {todo}")
+    return read_json(folder / "summary.json") if finished else None
+
+
+def _difference(key: str, there: Any, here: Any) -> str:
+    if isinstance(there, dict) and isinstance(here, dict):
+        here = json.loads(json.dumps(here))
+        inner = [_difference(f"{key}.{k}", there.get(k), here.get(k)) for k in sorted({*there, *here}) if there.get(k) != here.get(k)]
+        return "; ".join(inner[:3])
+    return f"{key} is {there} there and {here} here"
+
+
+def _settings(simulation: Simulation, method: str) -> dict[str, Any]:
+    """What decides the results of a run."""
+    return {
+        "scenario": simulation.scenario.model_dump(mode="json"),
+        "method": method,
+        "seed": simulation.seed,
+        "data": simulation.dataset.name,
+        "n_params": simulation.n_params,
+    }
+
+
+def _circumstances(simulation: Simulation) -> dict[str, Any]:
+    """What else one wants to know of a run."""
+    snapshot = simulation.world.fleet.snapshot(0)
+    return {
+        "clients": {
+            "n_samples": simulation.world.n_samples.tolist(),
+            "label_counts": simulation.label_counts.tolist(),
+        },
+        "cells": {
+            "centre_m": snapshot.cell_m.tolist(),
+            "radius_m": [r if math.isfinite(r) else None for r in snapshot.radius_m.tolist()],
+            "server_m": snapshot.server_m.tolist(),
+        },
+        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+def _write_metrics(folder: Path, measures: list[Measures]) -> None:
+    import polars
+
+    _write_parquet(folder / "metrics.parquet", polars.DataFrame(measures))
+
+
+def _write_topology(folder: Path, simulation: Simulation) -> None:
+    """Columns: cloud_round from which the line holds, client, aggregator (-1: takes no part), kind, host, home, x_m, y_m."""
+    import polars
+
+    frames = []
+    for place in simulation.places:
+        cover, position = place.topology.cover, place.snapshot.position_m
+        aggregator, client = np.nonzero(np.vstack([cover, ~cover.any(axis=0)]))
+        aggregator[aggregator == len(cover)] = -1
+        host = np.append(place.topology.host, -1)[aggregator]
+        columns = {
+            "cloud_round": np.full(len(client), place.cloud_round),
+            "client": client,
+            "aggregator": aggregator,
+            "kind": [place.topology.kind] * len(client),
+            "host": host,
+            "home": place.snapshot.home[client],
+            "x_m": position[client, 0],
+            "y_m": position[client, 1],
+        }
+        frames.append(polars.DataFrame(columns).sort("client", "aggregator"))
+    _write_parquet(folder / "topology.parquet", polars.concat(frames))
+
+
+def _write_parquet(path: Path, frame: Any) -> None:
+    import io
+
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    _write(path, buffer.getvalue())
+
+
+def _write_json(path: Path, content: Any) -> None:
+    _write(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write beside, flush to disk, rename."""
+    beside = path.with_name(path.name + ".tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,110 @@
+"""What it costs to move one model between clients, aggregators and the cloud, for one topology of one cloud round."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.fleet import Link, Snapshot
+from fedloom.grouping import Topology
+from fedloom.simulate.ledger import Ledger
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Leg:
+    """One hop of a way. Per sender or receiver (a client, or an aggregator): messages, seconds on air and joules."""
+
+    hop: str
+    messages: Ints
+    seconds: Floats
+    joules: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """How a model travels for each of a number of clients (or aggregators): seconds until it is there, and the legs."""
+
+    direction: str
+    seconds: Floats
+    legs: tuple[Leg, ...]
+
+    def book(self, ledger: Ledger, who: Ints, n_bytes: int) -> None:
+        """Enter the messages of `who` into the ledger."""
+        for leg in self.legs:
+            messages = int(leg.messages[who].sum())
+            if messages:
+                ledger.send(
+                    leg.hop,
+                    self.direction,
+                    n_bytes=messages * n_bytes,
+                    airtime_s=float(leg.seconds[who].sum()),
+                    energy_j=float(leg.joules[who].sum()),
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """Ways of one model: client_down and client_up per client (K,), cloud_down and cloud_up per aggregator (N,).
+
+    A client with several aggregators sends to all of them at once; it is done when the slowest link is.
+    """
+
+    client_down: Way
+    client_up: Way
+    cloud_down: Way
+    cloud_up: Way
+
+
+def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
+    """Ways for models of `bits` bits. Clients that no aggregator covers cost nothing."""
+    if topology.kind == "cloud":
+        everyone = np.arange(topology.cover.shape[1])
+        free = Way("up", np.zeros(1), ()), Way("down", np.zeros(1), ())
+        used = topology.cover[0]
+        return Exchange(
+            _to_cloud(snapshot, everyone, used, bits, "down"), _to_cloud(snapshot, everyone, used, bits, "up"), free[1], free[0]
+        )
+    if topology.kind == "edge":
+        hop = "device_edge"
+        links = {"up": _pick(snapshot.edge_up, topology.host), "down": _pick(snapshot.edge_down, topology.host)}
+        own = np.zeros_like(topology.cover)
+        cloud = [
+            _way(d, "edge_cloud", _pick(link, topology.host), np.ones((1, topology.n_aggregators), np.bool_), bits)
+            for d, link in (("down", snapshot.backhaul_down), ("up", snapshot.backhaul_up))
+        ]
+    else:
+        hop = "device_head"
+        links = dict.fromkeys(("up", "down"), _pick(snapshot.d2d, topology.host))
+        own = topology.host[:, None] == np.arange(topology.cover.shape[1])[None, :]
+        used = np.ones(topology.n_aggregators, np.bool_)
+        cloud = [_to_cloud(snapshot, topology.host, used, bits, d) for d in ("down", "up")]
+    cover = topology.cover & ~own  # a head needs no link to itself
+    return Exchange(_way("down", hop, links["down"], cover, bits), _way("up", hop, links["up"], cover, bits), *cloud)
+
+
+def _way(direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float) -> Way:
+    """One hop; used (N, K): the links that carry the model. Seconds are those of each client's slowest link."""
+    seconds = np.where(used, np.broadcast_to(link.seconds(bits), used.shape), 0.0)
+    joules = np.where(used, np.broadcast_to(link.energy_j(bits), used.shape), 0.0)
+    leg = Leg(hop, used.sum(axis=0), seconds.sum(axis=0), joules.sum(axis=0))
+    return Way(direction, seconds.max(axis=0), (leg,))
+
+
+def _to_cloud(snapshot: Snapshot, device: Ints, used: NDArray[np.bool_], bits: float, direction: str) -> Way:
+    """Between devices (m,) and the cloud: over their own link, or relayed by the edge server of their home cell."""
+    if not snapshot.cloud_via_edge:
+        link = snapshot.cloud_up if direction == "up" else snapshot.cloud_down
+        return _way(direction, "device_cloud", _pick(link, device), used[None, :], bits)
+    home = snapshot.home[device]
+    near = snapshot.edge_up if direction == "up" else snapshot.edge_down
+    far = snapshot.backhaul_up if direction == "up" else snapshot.backhaul_down
+    first = _way(direction, "device_edge", _pick(near, (home, device)), used[None, :], bits)
+    second = _way(direction, "edge_cloud", _pick(far, home), used[None, :], bits)
+    return Way(direction, first.seconds + second.seconds, first.legs + second.legs)
+
+
+def _pick(link: Link, index: Ints | tuple[Ints, Ints]) -> Link:
+    return Link(fixed_s=link.fixed_s[index], rate_bit_s=link.rate_bit_s[index], power_w=link.power_w)

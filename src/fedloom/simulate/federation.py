@@ -1,0 +1,485 @@
+"""The one loop: a federation on a virtual clock.
+
+Time is exact and separate from wall time: events are ordered by (time, sequence number). A cloud round is: regroup if the
+method asks for it -> the aggregators fetch the cloud's model -> edge rounds (clients fetch, train, return; the
+aggregator merges) -> the aggregators report -> the cloud merges. The method decides who takes part, how much work there
+is, when to stop waiting and what counts how much; this loop knows no method by name. No model's values are looked at:
+models are noted in the book (fedloom.simulate.book) and computed later, or never in a dry run.
+
+Waiting at an aggregator: for everybody (lockstep), until a deadline (who is late is merged in the round that is open
+when the update arrives), or not at all (async: every arrival is merged at once and the client is sent back to work).
+Waiting at the cloud: for all aggregators (barrier), or not at all (immediate). Aggregators that share clients or a host
+open and close their rounds together (a pace group); others keep their own clocks within a cloud round.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom._random import stream
+from fedloom.fleet import Fleet, Snapshot
+from fedloom.grouping import Topology, View
+from fedloom.methods import Method
+from fedloom.mixing import Arrivals, Reports
+from fedloom.pacing import Offer, rounds_in_box
+from fedloom.simulate.book import Dispatch, Model, combine
+from fedloom.simulate.exchange import exchange
+from fedloom.simulate.ledger import Ledger
+from fedloom.training.batches import steps_per_pass
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+TIE = 1e-9  # seconds: arrivals this close to a deadline are on time
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """Everything the clock needs to know of a scenario: K clients with their data sizes, and the training settings.
+
+    Local work is `local_epochs` passes over the client's data if given, else `local_steps` mini-batches. participation:
+    share of an aggregator's clients that is sampled in every edge round. model_bits: size of a model on air.
+    """
+
+    fleet: Fleet
+    n_samples: Ints
+    label_counts: Ints
+    batch_size: int
+    model_bits: float
+    seed: int
+    drop_last: bool = False
+    local_steps: int = 5
+    local_epochs: int | None = None
+    edge_rounds: int = 5
+    participation: float = 1.0
+
+    @property
+    def unit_steps(self) -> Ints:
+        """(K,) steps of one epoch if work is counted in epochs, else 1."""
+        if self.local_epochs is None:
+            return np.ones(len(self.n_samples), dtype=np.int64)
+        return np.array([steps_per_pass(int(n), self.batch_size, self.drop_last) for n in self.n_samples])
+
+    @property
+    def full_steps(self) -> Ints:
+        """(K,) local steps of one edge round."""
+        return self.unit_steps * (self.local_steps if self.local_epochs is None else self.local_epochs)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CloudRound:
+    """The state after a cloud merge. Counts and ledger totals are since the start of the run."""
+
+    cloud_round: int
+    edge_rounds: int
+    time_s: float
+    model: Model
+    topology: Topology
+    snapshot: Snapshot
+    n_updates: int
+    n_late: int
+
+    @property
+    def local_steps(self) -> int:
+        return self.model.steps
+
+
+@dataclass(eq=False)
+class _Flight:
+    """Clients at work, or whose updates wait to be merged: jobs `positions` (m,) of one dispatch.
+
+    left_at: the group's count of edge rounds (async: of merges) when they were sent, for their staleness.
+    """
+
+    dispatch: Dispatch
+    positions: Ints
+    arrives_s: Floats
+    left_at: int
+
+    @property
+    def client(self) -> Ints:
+        return self.dispatch.client[self.positions]
+
+    def split(self, mask: NDArray[np.bool_]) -> tuple["_Flight", "_Flight"]:
+        """Those in the mask (m,), and the others."""
+        yes, no = (
+            _Flight(self.dispatch, self.positions[m], self.arrives_s[m], self.left_at) for m in (mask, ~mask)
+        )
+        return yes, no
+
+
+@dataclass(eq=False)
+class _Group:
+    """Aggregators that open and close together, their clients, and where they are.
+
+    n_rounds, n_merges: edge rounds and merged arrivals since the start of the run (a new group starts at the highest).
+    """
+
+    aggregators: Ints
+    members: Ints
+    n_rounds: int = 0
+    n_merges: int = 0
+    rounds_left: int = 0
+    merges_left: int = 0
+    report_at_s: float = 0.0
+    on_time: _Flight | None = None
+
+
+class Federation:
+    """The clock's state. `cloud_rounds` runs it; `ledger` holds what was spent so far."""
+
+    def __init__(self, method: Method, world: World, first: Model) -> None:
+        n_clients = len(world.n_samples)
+        self.method, self.world = method, world
+        self.ledger = Ledger()
+        self.model = first
+        self.time_s = 0.0
+        self._events: list[tuple[float, int, str, int]] = []
+        self._n_events = 0
+        self._groups: list[_Group] = []
+        self._edge_models: list[Model] = []
+        self._reported_models: list[Model] = []
+        self._late: list[_Flight] = []
+        self._working: dict[int, _Flight] = {}  # async: by client
+        self._busy_until = np.zeros(n_clients)
+        self._step_count = np.zeros(n_clients, dtype=np.int64)  # picks each client's mini-batches
+        self._unit_steps, self._full_steps = world.unit_steps, world.full_steps
+        self._bytes = round(world.model_bits / 8)
+        self._reports_due = 0
+        self._n_updates = self._n_late = 0
+        self._version = 0  # cloud merges so far
+        self._snapshot: Snapshot | None = None  # before the first round
+
+    def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
+        """Yield after every cloud round (immediate: after as many reports as there are pace groups)."""
+        for g in range(n_rounds):
+            self._enter(g)
+            if self.method.cloud == "barrier" or g == 0:
+                n_before = max(group.n_rounds for group in self._groups)
+                for i, group in enumerate(self._groups):
+                    group.n_rounds = n_before
+                    self._fetch(i)
+            self._reports_due += len(self._groups)
+            while self._reports_due > 0:
+                self.time_s, _, kind, subject = heapq.heappop(self._events)
+                self._handlers[kind](self, subject)
+            if self.method.cloud == "barrier":
+                self._merge_at_cloud(np.ones(self._topology.n_aggregators, dtype=np.bool_))
+            yield CloudRound(
+                cloud_round=g + 1,
+                edge_rounds=max(group.n_rounds for group in self._groups),
+                time_s=self.time_s,
+                model=self.model,
+                topology=self._topology,
+                snapshot=self._now,
+                n_updates=self._n_updates,
+                n_late=self._n_late,
+            )
+
+    def live_models(self) -> list[Model]:
+        """The models that the rest of the run may still refer to, in a fixed order."""
+        flights = [*self._late, *self._working.values(), *(g.on_time for g in self._groups if g.on_time)]
+        starts = [m for f in flights for m in f.dispatch.starts]
+        return [self.model, *self._edge_models, *self._reported_models, *starts]
+
+    @property
+    def _now(self) -> Snapshot:
+        assert self._snapshot is not None
+        return self._snapshot
+
+    def _enter(self, g: int) -> None:
+        """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
+        world, method, before = self.world, self.method, self._snapshot
+        now = self._snapshot = world.fleet.snapshot(g)
+        if now is before and method.regroup != "cloud-round":
+            return
+        self._step_s = now.step_seconds(world.batch_size, world.n_samples)
+        moved = before is None or not (
+            np.array_equal(before.home, now.home)
+            and np.array_equal(before.in_reach, now.in_reach)
+            and np.array_equal(before.active, now.active)
+        )
+        if before is None or method.regroup == "cloud-round" or (method.regroup == "moved" and moved):
+            view = View(
+                needs=method.needs,
+                snapshot=now,
+                cloud_round=g,
+                all_n_samples=world.n_samples,
+                all_label_counts=world.label_counts,
+                all_step_s=self._step_s,
+            )
+            self._regroup(method.group(view, stream(world.seed, "grouping", g)))
+        self._exchange = exchange(now, self._topology, world.model_bits)
+        self._link_s = self._exchange.client_down.seconds + self._exchange.client_up.seconds
+        dead = np.flatnonzero(~np.isfinite(self._link_s))
+        if len(dead) and method.box_s is None:
+            raise ValueError(
+                f"clients {dead.tolist()[:10]} have no usable link to their aggregator in cloud round {g + 1} (rate 0), "
+                f"so {method.name} would wait for ever; repair the links, leave the clients out, or use a time box"
+            )
+
+    def _regroup(self, topology: Topology) -> None:
+        """Take over a topology. With an immediate cloud, aggregators keep their models and go on with their rounds."""
+        groups = [
+            _Group(aggregators=a, members=np.flatnonzero(topology.cover[a].any(axis=0)))
+            for a in topology.pace_groups()
+        ]
+        groups = [group for group in groups if len(group.members)]
+        if self._groups and self.method.cloud == "immediate":
+            self._move_between(groups)
+        else:
+            n = topology.n_aggregators
+            for group in groups:
+                group.n_rounds = max((old.n_rounds for old in self._groups), default=0)
+                group.n_merges = max((old.n_merges for old in self._groups), default=0)
+            self._groups = groups
+            self._edge_models = [self.model] * n
+            self._reported_models = [self.model] * n
+            self._fetched = np.full(n, self._version)
+            self._n_reports = np.zeros(n, dtype=np.int64)
+            self._contributed = np.zeros(topology.cover.shape, dtype=np.bool_)
+        self._topology = topology
+        self._group_of = np.full(topology.cover.shape[1], -1)
+        for i, group in enumerate(self._groups):
+            self._group_of[group.members] = i
+        self._n_reached = topology.n_reached.clip(min=1)
+        self._start_weights, self._start_of = np.unique(self.method.start(topology), axis=0, return_inverse=True)
+
+    def _move_between(self, groups: list[_Group]) -> None:
+        """Clients changed groups while rounds are open: their updates are merged where they are now."""
+        old, new = ([g.aggregators.tolist() for g in gs] for gs in (self._groups, groups))
+        if old != new:
+            raise ValueError(
+                f"with an immediate cloud the same aggregators must work together all the time: they were {old} and "
+                f"would now be {new}; use cloud='barrier'"
+            )
+        for group, fresh in zip(self._groups, groups):
+            group.members = fresh.members
+            if group.on_time is not None:
+                group.on_time, left = group.on_time.split(np.isin(group.on_time.client, group.members))
+                self._late += [left] if len(left.positions) else []
+
+    def _fetch(self, i: int) -> None:
+        """The aggregators of group i get the cloud's model and start their edge rounds."""
+        group = self._groups[i]
+        down = self._exchange.cloud_down
+        down.book(self.ledger, group.aggregators, self._bytes)
+        for n in group.aggregators:
+            self._edge_models[n] = self.model
+            self._fetched[n] = self._version
+        start_s = self.time_s + float(down.seconds[group.aggregators].max())
+        group.rounds_left = self.world.edge_rounds
+        if self.method.box_s is not None:
+            group.report_at_s = start_s + self.method.box_s
+            full_s = self._full_steps * self._step_s + self._link_s
+            group.rounds_left = rounds_in_box(self.method.box_s, float(full_s[group.members].max()))
+        if group.rounds_left:
+            self._schedule(start_s, "open", i)
+        else:
+            self._send_report(i)
+
+    def _open(self, i: int) -> None:
+        """Start an edge round of group i: send idle clients to work, and decide when the round closes."""
+        group = self._groups[i]
+        if self.method.edge == "async":
+            group.merges_left = self._n_wanted(group)
+            self._release(i)
+            n_working = sum(self._group_of[k] == i for k in self._working)
+            sampled = self._sample(i, group.merges_left - n_working)
+            if len(sampled):
+                self._send_to_work(i, sampled, group.n_merges)
+            return
+        sampled = self._sample(i, self._n_wanted(group))
+        if len(sampled):
+            close_s = self.time_s + self._send_to_work(i, sampled, group.n_rounds)
+        else:  # all are late from earlier rounds: close with the first of them
+            close_s = min(float(f.arrives_s.min()) for f in self._late if (self._group_of[f.client] == i).any())
+        self._schedule(close_s, "close", i)
+
+    def _n_wanted(self, group: _Group) -> int:
+        return max(1, round(self.world.participation * len(group.members)))
+
+    def _sample(self, i: int, wanted: int) -> Ints:
+        """At most `wanted` of the group's idle clients, uniformly without replacement, sorted."""
+        group = self._groups[i]
+        idle = group.members[self._busy_until[group.members] <= self.time_s + TIE]
+        if wanted >= len(idle):
+            return idle
+        rng = stream(self.world.seed, "sampling", int(group.aggregators[0]), group.n_rounds, group.n_merges)
+        return np.sort(rng.choice(idle, max(wanted, 0), replace=False))
+
+    def _send_to_work(self, i: int, clients: Ints, left_at: int) -> float:
+        """Note the jobs and book what they cost; returns the seconds until the round closes."""
+        group = self._groups[i]
+        offer = Offer(
+            client=clients,
+            full_steps=self._full_steps[clients],
+            unit_steps=self._unit_steps[clients],
+            step_s=self._step_s[clients],
+            link_s=self._link_s[clients],
+        )
+        pace = self.method.pace(offer)
+        compute_s = pace.steps * offer.step_s * self._jitter(clients)
+        finish_s = compute_s + offer.link_s
+        dispatch = self._dispatch(clients, pace.steps)
+        busy_s = float(compute_s.sum())
+        self.ledger.compute(busy_s, busy_s * self._now.compute_power_w)
+        self._exchange.client_down.book(self.ledger, clients, self._bytes)
+        self._exchange.client_up.book(self.ledger, clients, self._bytes)
+        self._busy_until[clients] = self.time_s + finish_s
+        flight = _Flight(dispatch, np.arange(len(clients)), self.time_s + finish_s, left_at)
+        if self.method.edge == "async":
+            for k, arrives_s in zip(clients.tolist(), flight.arrives_s.tolist()):
+                self._working[k] = flight.split(clients == k)[0]
+                self._schedule(arrives_s, "arrive", k)
+            return np.inf
+        group.on_time, late = flight.split(finish_s <= pace.close_s + TIE)
+        self._n_late += len(late.positions)
+        self._late += [late] if len(late.positions) else []
+        last_s = float(finish_s.max())
+        return min(pace.close_s, last_s) if pace.early_close else pace.close_s
+
+    def _dispatch(self, clients: Ints, steps: Ints) -> Dispatch:
+        """Jobs of `clients` from the models where they start; clients with the same mixture share one start model."""
+        kinds, start = np.unique(self._start_of[clients], return_inverse=True)
+        starts = []
+        for weights in self._start_weights[kinds]:
+            parts = [(self._edge_models[n], float(weights[n])) for n in np.flatnonzero(weights)]
+            starts.append(combine(parts, [], steps=max(m.steps for m, _ in parts)))
+        dispatch = Dispatch(starts, start, clients, steps, self._step_count[clients])
+        self._step_count[clients] += steps
+        return dispatch
+
+    def _jitter(self, clients: Ints) -> Floats | float:
+        """Factors (m,) by which the real computing time differs from the predicted one."""
+        sigma = self._now.jitter_sigma
+        if not sigma:
+            return 1.0
+        rng = stream(self.world.seed, "jitter", int(clients[0]), int(self._step_count[clients[0]]))
+        return np.exp(sigma * rng.standard_normal(len(clients)))
+
+    def _close(self, i: int) -> None:
+        """End the edge round of group i: merge who is on time and who has arrived late; go on or report."""
+        group = self._groups[i]
+        flights = [group.on_time] if group.on_time is not None and len(group.on_time.positions) else []
+        group.on_time = None
+        still_late = []
+        for flight in self._late:
+            here, away = flight.split((self._group_of[flight.client] == i) & (flight.arrives_s <= self.time_s + TIE))
+            flights += [here] if len(here.positions) else []
+            still_late += [away] if len(away.positions) else []
+        self._late = still_late
+        self._merge(i, flights, group.n_rounds)
+        self._end_round(i)
+
+    def _arrive(self, client: int) -> None:
+        """Async: merge the client's update at once, and send somebody idle to work in its place."""
+        flight = self._working.pop(client)
+        i = int(self._group_of[client])
+        if i < 0:
+            return  # the client has left the federation, and its update with it
+        group = self._groups[i]
+        if group.rounds_left == 0:  # it waits for the cloud: the update waits too, and so does the client
+            self._late.append(flight)
+            self._busy_until[client] = np.inf
+            return
+        self._busy_until[client] = self.time_s
+        self._merge(i, [flight], group.n_merges)
+        group.n_merges += 1
+        group.merges_left -= 1
+        if group.merges_left > 0:
+            self._send_to_work(i, self._sample(i, 1), group.n_merges)
+        else:
+            self._end_round(i)
+
+    def _release(self, i: int) -> None:
+        """Async: updates that came while group i waited for the cloud arrive now."""
+        waiting = [f for f in self._late if self._group_of[f.client[0]] == i]
+        self._late = [f for f in self._late if f not in waiting]
+        for flight in waiting:
+            self._working[int(flight.client[0])] = flight
+            self._schedule(self.time_s, "arrive", int(flight.client[0]))
+
+    def _merge(self, i: int, flights: list[_Flight], now: int) -> None:
+        """New models of the group's aggregators out of these updates; staleness is counted from `now`."""
+        self._n_updates += sum(len(f.positions) for f in flights)
+        for n in self._groups[i].aggregators.tolist() if flights else []:
+            mine = [f.split(self._topology.cover[n, f.client])[0] for f in flights]
+            mine = [f for f in mine if len(f.positions)]
+            if mine:
+                self._edge_models[n] = self._merged(n, mine, now)
+
+    def _merged(self, n: int, flights: list[_Flight], now: int) -> Model:
+        client = np.concatenate([f.client for f in flights])
+        staleness = np.concatenate([np.full(len(f.positions), now - f.left_at) for f in flights])
+        weights = self.method.weigh_edge(
+            Arrivals(
+                client=client,
+                n_samples=self.world.n_samples[client],
+                n_reached=self._n_reached[client],
+                staleness=staleness,
+            )
+        )
+        self._contributed[n, client] = True
+        cuts = np.cumsum([len(f.positions) for f in flights])[:-1]
+        old = self._edge_models[n]
+        models = [(old, weights.own)]
+        if weights.start is not None:
+            for flight, values in zip(flights, np.split(weights.start, cuts)):
+                start = flight.dispatch.start[flight.positions]
+                sums = np.bincount(start, weights=values, minlength=len(flight.dispatch.starts))
+                models += list(zip(flight.dispatch.starts, sums.tolist()))
+        jobs = [(f.dispatch, f.positions, w) for f, w in zip(flights, np.split(weights.model, cuts))]
+        after = max(int(f.dispatch.steps_after()[f.positions].max()) for f in flights)
+        return combine(models, jobs, steps=max(old.steps, after))
+
+    def _end_round(self, i: int) -> None:
+        group = self._groups[i]
+        group.n_rounds += 1
+        group.rounds_left -= 1
+        if group.rounds_left > 0:
+            self._schedule(self.time_s, "open", i)
+        else:
+            self._send_report(i)
+
+    def _send_report(self, i: int) -> None:
+        group, up = self._groups[i], self._exchange.cloud_up
+        up.book(self.ledger, group.aggregators, self._bytes)
+        leave_s = max(self.time_s, group.report_at_s)  # a time box is waited for
+        self._schedule(leave_s + float(up.seconds[group.aggregators].max()), "report", i)
+
+    def _report(self, i: int) -> None:
+        """A report reaches the cloud."""
+        aggregators = self._groups[i].aggregators
+        self._n_reports[aggregators] += 1
+        self._reports_due -= 1
+        for n in aggregators:
+            self._reported_models[n] = self._edge_models[n]
+        if self.method.cloud == "immediate":
+            self._merge_at_cloud(np.isin(np.arange(self._topology.n_aggregators), aggregators))
+            self._fetch(i)
+
+    def _merge_at_cloud(self, fresh: NDArray[np.bool_]) -> None:
+        samples = self.world.n_samples / self._n_reached
+        weights = self.method.weigh_cloud(
+            Reports(
+                total=self._topology.cover @ samples,
+                reported=self._contributed @ samples,
+                staleness=self._version - self._fetched,
+                n_reports=self._n_reports.copy(),
+                fresh=fresh,
+            )
+        )
+        parts = [(self.model, weights.own), *zip(self._reported_models, weights.edge.tolist())]
+        self.model = combine(parts, [], steps=max(m.steps for m, w in parts if w))
+        self._version += 1
+        self._contributed[fresh] = False
+
+    def _schedule(self, t_s: float, kind: str, subject: int) -> None:
+        heapq.heappush(self._events, (t_s, self._n_events, kind, subject))
+        self._n_events += 1
+
+    _handlers = {"open": _open, "close": _close, "arrive": _arrive, "report": _report}

@@ -1,0 +1,64 @@
+"""The ledger: seconds on air, joules and bytes of every hop, and of computing.
+
+Hops: device_edge (device and edge server), device_head (device and cluster head), device_cloud (a device or head with
+the cloud directly), edge_cloud (edge server and cloud); each up (towards the cloud) and down. What a client is sent to
+do is booked when it is sent: fetching the model, computing, returning the result.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+HOPS = ("device_edge", "device_head", "device_cloud", "edge_cloud")
+DIRECTIONS = ("up", "down")
+
+
+@dataclass(kw_only=True)
+class Ledger:
+    """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64, bytes (4, 2) int64."""
+
+    airtime_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
+    energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
+    bytes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
+    compute_s: float = 0.0
+    compute_j: float = 0.0
+
+    def send(self, hop: str, direction: str, *, n_bytes: int, airtime_s: float, energy_j: float) -> None:
+        """Book messages of `n_bytes` in all."""
+        at = HOPS.index(hop), DIRECTIONS.index(direction)
+        self.bytes[at] += n_bytes
+        self.airtime_s[at] += airtime_s
+        self.energy_j[at] += energy_j
+
+    def compute(self, seconds: float, joules: float) -> None:
+        """Book device seconds of computing (summed over devices) and their energy."""
+        self.compute_s += seconds
+        self.compute_j += joules
+
+    @property
+    def total_j(self) -> float:
+        """All joules: every hop and computing."""
+        return float(self.energy_j.sum() + self.compute_j)
+
+    @property
+    def total_bytes(self) -> int:
+        """All bytes over all hops."""
+        return int(self.bytes.sum())
+
+    def table(self) -> list[dict[str, str | float | int]]:
+        """One row per hop and direction that was used, and one for computing."""
+        rows: list[dict[str, str | float | int]] = [
+            {
+                "hop": hop,
+                "direction": direction,
+                "bytes": int(self.bytes[i, j]),
+                "airtime_s": float(self.airtime_s[i, j]),
+                "energy_j": float(self.energy_j[i, j]),
+            }
+            for i, hop in enumerate(HOPS)
+            for j, direction in enumerate(DIRECTIONS)
+            if self.bytes[i, j]
+        ]
+        computing = {"bytes": 0, "airtime_s": self.compute_s, "energy_j": self.compute_j}
+        return [*rows, {"hop": "computing", "direction": "", **computing}]

@@ -1,0 +1,233 @@
+"""Scenarios: a fleet, a task and training settings, in YAML or in Python, checked strictly.
+
+An unknown key names the nearest known one; every message says where, what was expected and what came.
+"""
+
+import difflib
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from fedloom._settings import Settings
+from fedloom.data import PartitionSettings
+from fedloom.data.settings import IidPartition
+from fedloom.fleet import FleetSettings
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be used, with one line for everything that is wrong with it."""
+
+
+class ModelSettings(Settings):
+    """A network by name; `hidden` is for mlp."""
+
+    kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-bn", "vgg"] = "lenet5"
+    hidden: tuple[Count, ...] | None = None
+
+    @model_validator(mode="after")
+    def _hidden_is_for_mlp(self) -> "ModelSettings":
+        if self.hidden is not None and self.kind != "mlp":
+            raise ValueError(f"hidden is for kind mlp, not for {self.kind}; leave it out")
+        return self
+
+
+class TaskSettings(Settings):
+    """Data and model. `data_limit` keeps at most that many samples of each split, class-balanced."""
+
+    dataset: str = "fashion-mini"
+    data_limit: Count | None = None
+    standardise: bool = False
+    partition: PartitionSettings = IidPartition()
+    model: ModelSettings = ModelSettings()
+
+
+class ExponentialDecay(Settings):
+    """Times `ratio` every `every_steps` local steps; by default every pass over the mean client's data."""
+
+    kind: Literal["exponential"] = "exponential"
+    ratio: Positive = 0.992
+    every_steps: Count | None = None
+
+
+class InverseTimeDecay(Settings):
+    """lr / (1 + t / delay_steps)."""
+
+    kind: Literal["inverse-time"] = "inverse-time"
+    delay_steps: Positive
+
+
+Decay = Annotated[ExponentialDecay | InverseTimeDecay, Field(discriminator="kind")]
+
+
+class TrainingSettings(Settings):
+    """Local work, rounds and the local rule. Work is `local_epochs` passes if given, else `local_steps` batches."""
+
+    batch_size: Count = 20
+    drop_last: bool = False
+    local_steps: Count | None = None
+    local_epochs: Count | None = None
+    edge_rounds: Count = 5
+    cloud_rounds: Count = 20
+    participation: float = Field(default=1.0, gt=0, le=1)
+    lr: Positive = 0.1
+    lr_decay: Decay | None = None
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    weight_decay: NotNegative = 0.0
+
+    @model_validator(mode="after")
+    def _one_kind_of_work(self) -> "TrainingSettings":
+        if self.local_steps is not None and self.local_epochs is not None:
+            raise ValueError(
+                f"give local_steps or local_epochs, not both (got {self.local_steps} and {self.local_epochs})"
+            )
+        return self
+
+
+class EvaluationSettings(Settings):
+    """Evaluate every so many cloud rounds; `local_samples` test samples per client for local accuracy, 0 for none."""
+
+    every: Count = 1
+    local_samples: int = Field(default=100, ge=0)
+
+
+class Scenario(Settings):
+    """Everything about an experiment but the method and the seed. `model_bits`: size of a model on air, by default
+    32 bits for each of its values."""
+
+    name: str = "unnamed"
+    description: str = ""
+    fleet: FleetSettings
+    task: TaskSettings = TaskSettings()
+    training: TrainingSettings = TrainingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    model_bits: Positive | None = None
+
+
+def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:
+    """A scenario by name, from a YAML file, or from a mapping; `changes` such as "training.lr=0.05" on top."""
+    if isinstance(source, Scenario):
+        return source if not changes else _validated(_changed(source.model_dump(), changes), source.name)
+    if isinstance(source, Mapping):
+        return _validated(_changed(dict(source), changes), "scenario")
+    path = find(str(source))
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"{path} is not valid YAML: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path} is not a text file: {error}") from None
+    if not isinstance(content, dict):
+        raise ScenarioError(f"{path} must hold keys and values such as 'fleet: ...', got {type(content).__name__}")
+    content.setdefault("name", path.stem)
+    return _validated(_changed(content, changes), str(path))
+
+
+def names() -> dict[str, Path]:
+    """The scenarios that come with FedLoom."""
+    return {path.stem: path for path in sorted(_library().glob("*.yaml"))}
+
+
+def find(source: str) -> Path:
+    """The file of a scenario given by name or by path."""
+    path = Path(source)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise ScenarioError(f"{path} is a directory; a scenario is a YAML file or one of {', '.join(names())}")
+    if source in names():
+        return names()[source]
+    close = difflib.get_close_matches(source, names(), n=1)
+    hint = f"; did you mean {close[0]}?" if close else f"; scenarios by name: {', '.join(names())}"
+    raise ScenarioError(f"there is no scenario file {source}{hint}")
+
+
+def _library() -> Path:
+    """The folder of scenarios: in the package when installed, at the root of a source tree."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "scenarios"
+    return inside if inside.is_dir() else package.parents[1] / "scenarios"
+
+
+def _changed(content: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals or not key:
+            raise ScenarioError(f"a change must look like training.lr=0.05, got {change!r}")
+        *above, last = key.strip().split(".")
+        content = dict(content)
+        at = content
+        for name in above:
+            inner = at.get(name)
+            if inner is not None and not isinstance(inner, Mapping):
+                raise ScenarioError(f"cannot set {key}: {name} is {inner!r}, which has nothing inside")
+            at[name] = dict(inner or {})
+            at = at[name]
+        try:
+            at[last] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise ScenarioError(f"the value of {key} cannot be read: {error}") from None
+    return content
+
+
+def _validated(content: dict[str, Any], where: str) -> Scenario:
+    try:
+        return Scenario.model_validate(content)
+    except ValidationError as error:
+        lines = [f"{where}: {_line(problem)}" for problem in error.errors()]
+        raise ScenarioError("\n".join(lines)) from None
+
+
+def _line(problem: Any) -> str:
+    """One problem: the key as written in the file, and what to do."""
+    location, kind = problem["loc"], problem["type"]
+    path, known = _path_and_keys(location)
+    shown = ".".join(path) or "the scenario"
+    came = problem.get("input")
+    got = "" if isinstance(came, Mapping) else f", got {came!r}"
+    if kind == "extra_forbidden":
+        close = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
+        return f"unknown key {shown}; {hint}"
+    if kind == "missing":
+        return f"{shown} is missing"
+    if kind.startswith("union_tag"):
+        context = problem.get("ctx", {})
+        tag = context.get("tag")
+        wanted = context.get("expected_tags", "")
+        return f"{shown} must have a kind out of {wanted}" + (f", got {tag!r}" if tag else "")
+    message = problem["msg"].removeprefix("Value error, ")
+    message = message.replace("Input should be", "must be").replace("Field required", "is missing")
+    return f"{shown}: {message}" if kind == "value_error" else f"{shown} {message[0].lower() + message[1:]}{got}"
+
+
+def _path_and_keys(location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
+    """The path in the file (without the tags of unions) and the keys that its last part could have had."""
+    kinds: list[type[BaseModel]] = [Scenario]
+    path: list[str] = []
+    known: list[str] = []
+    for part in location:
+        tagged = [k for k in kinds if part == getattr(k.model_fields.get("kind"), "default", None)]
+        if tagged and len(kinds) > 1:
+            kinds = tagged
+            continue
+        path.append(str(part))
+        if isinstance(part, int):
+            continue
+        known = sorted({name for k in kinds for name in k.model_fields})
+        fields = [k.model_fields[part].annotation for k in kinds if part in k.model_fields]
+        kinds = [m for annotation in fields for m in _models_in(annotation)]
+    return path, known
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [m for inner in typing.get_args(annotation) for m in _models_in(inner)]

@@ -1,0 +1,293 @@
+"""Running a scenario with a method: the clock, the training it asks for, and what is measured."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from fedloom import data
+from fedloom._random import stream
+from fedloom.fleet import Fleet
+from fedloom.methods import METHODS, Method
+from fedloom.simulate.book import Model, settle, settled_below
+from fedloom.simulate.federation import CloudRound, Federation, World
+from fedloom.simulate.ledger import Ledger
+from fedloom.simulate.scenario import ExponentialDecay, InverseTimeDecay, Scenario
+from fedloom.training import models, rows
+from fedloom.training.batches import steps_per_pass
+from fedloom.training.engine import Engine, Task
+from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
+from fedloom.training.torch_engine import TorchEngine
+
+if TYPE_CHECKING:
+    import polars
+
+Measures = dict[str, float | int]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checkpoint:
+    """Enough to go on after `cloud_round` rounds: what was measured, and the rows of the models still in use (M, P).
+
+    The clock is not stored: it does not depend on the models, so it is run again without training, which is quick.
+    """
+
+    cloud_round: int
+    measures: list[Measures]
+    models: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Result:
+    """What a run gives: measures per evaluation, who was where (the first round of every change), the ledger, and the
+    global model's row (P,), None in a dry run."""
+
+    measures: list[Measures]
+    places: list[CloudRound]
+    ledger: Ledger
+    row: NDArray[np.float32] | None
+
+    @property
+    def metrics(self) -> "polars.DataFrame":
+        """One line per evaluation."""
+        import polars
+
+        return polars.DataFrame(self.measures)
+
+
+class Simulation:
+    """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
+
+    Own data, model and partition may be given; otherwise they come from the scenario. In a dry run nothing is trained
+    or evaluated, and clock and ledger are the same.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        method: Method,
+        seed: int = 0,
+        *,
+        dataset: data.Dataset | None = None,
+        model: nn.Module | None = None,
+        parts: Sequence[NDArray[np.integer]] | None = None,
+        directory: str | None = None,
+        n_workers: int | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        if seed < 0:
+            raise ValueError(f"seed must be at least 0, got {seed}")
+        self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
+        settings, training = scenario.task, scenario.training
+        self.dataset = dataset if dataset is not None else data.load(settings.dataset, directory, settings.data_limit)
+        self.parts = self._parts(parts)
+        n_outputs = self.dataset.n_classes or self.dataset.y_train.shape[1]
+        options = {} if settings.model.hidden is None else {"hidden": settings.model.hidden}
+        self.model = model or models.build(settings.model.kind, self.dataset.shape, n_outputs, seed, **options)
+        self.n_params = rows.n_values(self.model)
+        n_samples = np.array([len(part) for part in self.parts], dtype=np.int64)
+        self.label_counts = self._label_counts()
+        self.world = World(
+            fleet=Fleet.from_settings(scenario.fleet, seed),
+            n_samples=n_samples,
+            label_counts=self.label_counts,
+            batch_size=training.batch_size,
+            model_bits=scenario.model_bits or 32.0 * self.n_params,
+            seed=seed,
+            drop_last=training.drop_last,
+            local_steps=training.local_steps or 5,
+            local_epochs=training.local_epochs,
+            edge_rounds=training.edge_rounds,
+            participation=training.participation,
+        )
+        self.rule = LocalRule(
+            lr=training.lr,
+            schedule=_schedule(training.lr_decay, n_samples, training.batch_size, training.drop_last),
+            momentum=training.momentum,
+            weight_decay=training.weight_decay,
+            proximal=method.proximal,
+        )
+        self.engine: Engine | None = None if dry_run else self._engine(n_workers)
+        self._local_tests = self._make_local_tests()
+        self.federation = Federation(method, self.world, Model(None if dry_run else rows.to_row(self.model)))
+        self.measures: list[Measures] = []
+        self.places: list[CloudRound] = []
+        self.cloud_rounds_done = 0
+        self.engine_s = 0.0  # wall seconds spent training and evaluating
+
+    def rounds(self, resume: Checkpoint | None = None) -> Iterator[Measures]:
+        """Run to the end; yields the measures of each evaluation, the first before any training."""
+        last = self.scenario.training.cloud_rounds
+        try:
+            if resume is None:
+                yield self._measure(None)
+            else:
+                self.measures = list(resume.measures)
+            for state in self.federation.cloud_rounds(last):
+                self._note_place(state)
+                done = state.cloud_round
+                if resume is not None and done <= resume.cloud_round:
+                    settle(state.model, None)
+                    if done == resume.cloud_round:
+                        self._load(resume)
+                    self.cloud_rounds_done = done
+                    continue
+                self._timed_settle(state.model)
+                self.cloud_rounds_done = done
+                if done % self.scenario.evaluation.every == 0 or done == last:
+                    yield self._measure(state)
+        finally:
+            if self.engine is not None:
+                self.engine.close()
+
+    def checkpoint(self) -> Checkpoint:
+        """The state after the round that was yielded last."""
+        live = [m.row for m in settled_below(self.federation.live_models())]
+        return Checkpoint(
+            cloud_round=self.cloud_rounds_done,
+            measures=list(self.measures),
+            models=np.stack([row for row in live if row is not None]),
+        )
+
+    def result(self) -> Result:
+        """What there is so far."""
+        return Result(
+            measures=self.measures,
+            places=self.places,
+            ledger=self.federation.ledger,
+            row=self.federation.model.row,
+        )
+
+    def _parts(self, parts: Sequence[NDArray[np.integer]] | None) -> tuple[NDArray[np.int64], ...]:
+        n_devices = self.scenario.fleet.n_devices
+        if parts is None:
+            rng = stream(self.seed, "partition")
+            parts = data.make_partition(self.scenario.task.partition, self.dataset, n_devices, rng)
+        if len(parts) != n_devices:
+            raise ValueError(f"the partition is for {len(parts)} clients, but the fleet has {n_devices} devices")
+        return tuple(np.asarray(part, dtype=np.int64) for part in parts)
+
+    def _label_counts(self) -> NDArray[np.int64]:
+        if not self.dataset.n_classes:
+            return np.zeros((len(self.parts), 0), dtype=np.int64)
+        return data.label_counts(self.dataset.y_train, self.parts, self.dataset.n_classes)
+
+    def _engine(self, n_workers: int | None) -> Engine:
+        settings, training = self.scenario.task, self.scenario.training
+        task = Task(
+            model=self.model,
+            x_train=self.dataset.inputs("train", standardise=settings.standardise),
+            y_train=self.dataset.y_train,
+            x_test=self.dataset.inputs("test", standardise=settings.standardise),
+            y_test=self.dataset.y_test,
+            parts=self.parts,
+            loss="cross-entropy" if self.dataset.n_classes else "mse",
+            batch_size=training.batch_size,
+            drop_last=training.drop_last,
+        )
+        return TorchEngine(task, self.rule, self.seed, n_workers)
+
+    def _make_local_tests(self) -> list[NDArray[np.int64]]:
+        n = self.scenario.evaluation.local_samples
+        if self.dry_run or not n or not self.dataset.n_classes:
+            return []
+        return data.local_tests(self.dataset.y_test, self.label_counts, stream(self.seed, "local tests"), n)
+
+    def _timed_settle(self, model: Model) -> None:
+        before = time.perf_counter()
+        settle(model, self.engine)
+        self.engine_s += time.perf_counter() - before
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        """Give the models of the clock that was run again the rows that were saved."""
+        live = settled_below(self.federation.live_models())
+        if len(live) != len(checkpoint.models) or checkpoint.models.shape[1:] != (self.n_params,):
+            raise ValueError(
+                f"the checkpoint holds {checkpoint.models.shape} values, this run needs ({len(live)}, {self.n_params}): "
+                f"it belongs to another scenario or version; start again without --resume"
+            )
+        for model, row in zip(live, checkpoint.models):
+            model.row = row
+
+    def _note_place(self, state: CloudRound) -> None:
+        last = self.places[-1] if self.places else None
+        if last is None or last.topology is not state.topology or last.snapshot.home is not state.snapshot.home:
+            self.places.append(state)
+
+    def _measure(self, state: CloudRound | None) -> Measures:
+        """Measures after a cloud round, or of the initial model."""
+        ledger = self.federation.ledger
+        measures: Measures = {
+            "cloud_round": state.cloud_round if state else 0,
+            "edge_round": state.edge_rounds if state else 0,
+            "local_steps": state.local_steps if state else 0,
+            "time_s": state.time_s if state else 0.0,
+            "energy_j": ledger.total_j,
+            "bytes": ledger.total_bytes,
+            "updates": state.n_updates if state else 0,
+            "late": state.n_late if state else 0,
+        }
+        if self.engine is not None:
+            row = self.federation.model.row
+            assert row is not None
+            before = time.perf_counter()
+            scores = self.engine.evaluate(row[None])
+            self.engine_s += time.perf_counter() - before
+            if self.dataset.n_classes:
+                measures["accuracy"] = float(scores.accuracy[0])
+                if self._local_tests:
+                    measures["local_accuracy"] = float(np.mean([scores.correct[0][t].mean() for t in self._local_tests]))
+            else:
+                measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
+            measures["loss"] = float(scores.loss[0])
+        self.measures.append(measures)
+        return measures
+
+
+def simulate(scenario: Scenario, method: str | Method = "hierfedavg", seed: int = 0, **options: Any) -> Result:
+    """Run to the end and return what was measured. `options` as for Simulation: dataset, model, parts, dry_run, ..."""
+    simulation = Simulation(scenario, make_method(method) if isinstance(method, str) else method, seed, **options)
+    for _ in simulation.rounds():
+        pass
+    return simulation.result()
+
+
+def make_method(text: str) -> Method:
+    """A method by name, with options after colons: "fedprox:mu=0.1:flat=true"."""
+    import difflib
+    import inspect
+
+    import yaml
+
+    name, *options = text.split(":")
+    if name not in METHODS:
+        close = difflib.get_close_matches(name, METHODS, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise ValueError(f"unknown method {name!r}{hint} Known: {', '.join(METHODS)}")
+    known = inspect.signature(METHODS[name]).parameters
+    values = {}
+    for option in options:
+        key, equals, value = option.partition("=")
+        if not equals or key not in known:
+            wanted = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
+            raise ValueError(f"option {option!r} of method {name} is not known; options with defaults: {wanted}")
+        values[key] = yaml.safe_load(value)
+    try:
+        return METHODS[name](**values)
+    except TypeError as error:
+        raise ValueError(f"method {text}: {error}") from None
+
+
+def _schedule(
+    decay: ExponentialDecay | InverseTimeDecay | None, n_samples: NDArray[np.int64], batch_size: int, drop_last: bool
+) -> Schedule:
+    if decay is None:
+        return Constant()
+    if isinstance(decay, InverseTimeDecay):
+        return InverseTime(delay_steps=decay.delay_steps)
+    epoch = steps_per_pass(round(float(n_samples.mean())), batch_size, drop_last)
+    return Exponential(ratio=decay.ratio, every_steps=decay.every_steps or epoch)

@@ -1,0 +1,142 @@
+"""What an engine does: train many clients from given rows, average on the way, evaluate rows.
+
+A job is a pure function of (start row, client, number of steps, rule, seed, step counter). Jobs are handed over in
+batches; an engine may run them in any order and on any number of workers, and must return the same bits.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from fedloom import _check
+
+Rows = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+LOSSES = ("cross-entropy", "mse")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """Data, model and loss of a federation of K clients.
+
+    x_train (n, ...) float32 inputs, y_train (n,) int64 labels or (n, m) float32 targets; parts: for each client the
+    positions of its samples in x_train. A client's batches have `batch_size` samples; an incomplete last batch of a
+    pass is kept unless `drop_last`.
+    """
+
+    model: nn.Module
+    x_train: NDArray[np.float32]
+    y_train: NDArray[np.int64] | NDArray[np.float32]
+    x_test: NDArray[np.float32]
+    y_test: NDArray[np.int64] | NDArray[np.float32]
+    parts: tuple[Ints, ...]
+    loss: str = "cross-entropy"
+    batch_size: int = 20
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        _check.one_of("loss", self.loss, LOSSES)
+        _check.whole("batch_size", self.batch_size)
+        for split in ("train", "test"):
+            x, y = getattr(self, f"x_{split}"), getattr(self, f"y_{split}")
+            if len(x) != len(y) or not len(x):
+                raise ValueError(f"{split} inputs and targets must be equally many and not none: {len(x)}, {len(y)}")
+            if not np.isfinite(x).all():
+                raise ValueError(f"{split} inputs must be finite; sample {int(np.argwhere(~np.isfinite(x))[0][0])} is not")
+        empty = [k for k, part in enumerate(self.parts) if len(part) == 0]
+        if empty:
+            raise ValueError(f"clients {empty} have no samples; use fewer clients or another partition")
+
+    @property
+    def n_clients(self) -> int:
+        return len(self.parts)
+
+    @property
+    def n_samples(self) -> Ints:
+        """Samples of each client, (K,)."""
+        return np.array([len(part) for part in self.parts], dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Jobs:
+    """J training jobs, one array each.
+
+    start: row of the start models; first_step: the client's step counter, which picks its mini-batches; lr_step: the
+    model's step count, which picks the learning rate. (client, first_step) names a job: no two jobs of one batch share it.
+    """
+
+    start: Ints
+    client: Ints
+    n_steps: Ints
+    first_step: Ints
+    lr_step: Ints
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+    def canonical_order(self) -> Ints:
+        """The order in which results are added up, whatever order the jobs came in: by client, then counter."""
+        return np.lexsort((self.first_step, self.client))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mix:
+    """Sparse weights of M averages over J jobs: average `target[e]` gets `weight[e]` times the result of `job[e]`."""
+
+    n_targets: int
+    target: Ints
+    job: Ints
+    weight: NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """Evaluation of M rows on n samples: mean loss (M,), and for classification what was right, (M, n) bool.
+
+    For regression `correct` is empty, and `rmse` and `mae` (M,) are over all outputs in target units.
+    """
+
+    loss: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    rmse: NDArray[np.float64]
+    mae: NDArray[np.float64]
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """(M,) share of samples that were right."""
+        return self.correct.mean(axis=1)
+
+
+class Engine(Protocol):
+    """The seam between the simulator and whatever trains."""
+
+    def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
+        """Weighted sums of trained rows, (M, P), added in canonical order; K rows never exist at once."""
+        ...
+
+    def train(self, starts: Rows, jobs: Jobs) -> Rows:
+        """All trained rows, (J, P), in the order of the jobs."""
+        ...
+
+    def evaluate(self, rows: Rows, split: str = "test") -> Scores:
+        """Loss and correctness of each of M rows on the whole split."""
+        ...
+
+    def close(self) -> None:
+        """Stop the workers; an engine that was closed starts them again when used."""
+        ...
+
+
+class NotFinite(ValueError):
+    """Training ran into NaN or infinity; `clients` are those whose model did."""
+
+    def __init__(self, clients: list[int], lr: float) -> None:
+        self.clients = clients
+        super().__init__(
+            f"the models of clients {clients[:10]}{' ...' if len(clients) > 10 else ''} are no longer finite after "
+            f"local training (learning rate {lr:g}); lower training.lr or scale the inputs"
+        )

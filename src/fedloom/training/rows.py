@@ -1,0 +1,68 @@
+"""A model as a row: one float32 vector, trainable parameters first, then floating-point buffers.
+
+Averaging rows averages BatchNorm statistics with the same weights as the parameters. BatchNorm's counter of batches
+is left out: with a fixed momentum (the usual case) nothing reads it.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+Row = NDArray[np.float32]
+
+
+def tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Names and tensors of a row in their order: parameters, then buffers; integer buffers are left out."""
+    found = [(name, p) for name, p in module.named_parameters()]
+    for name, layer in module.named_modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats and layer.momentum is None:
+            raise ValueError(
+                f"layer {name or 'of the model'} is a BatchNorm with momentum=None, whose statistics depend on a "
+                f"counter that is not part of a row; give it a momentum such as 0.1"
+            )
+    found += [(name, b) for name, b in module.named_buffers() if b.is_floating_point()]
+    for name, tensor in found:
+        if tensor.dtype != torch.float32:
+            raise ValueError(f"{name} must be float32, got {tensor.dtype}; convert the model with .float()")
+    return found
+
+
+def n_values(module: nn.Module) -> int:
+    """P, the length of the model's row."""
+    return sum(t.numel() for _, t in tensors(module))
+
+
+def to_row(module: nn.Module) -> Row:
+    """The model's values, (P,)."""
+    return torch.cat([t.detach().reshape(-1) for _, t in tensors(module)]).numpy().copy()
+
+
+def load_row(module: nn.Module, row: Row) -> None:
+    """Write the values of `row` (P,) into the model."""
+    wanted = n_values(module)
+    if row.shape != (wanted,):
+        raise ValueError(f"the row must have shape ({wanted},) for this model, got {row.shape}")
+    values = torch.from_numpy(np.ascontiguousarray(row, dtype=np.float32))
+    start = 0
+    with torch.no_grad():
+        for _, tensor in tensors(module):
+            tensor.copy_(values[start : start + tensor.numel()].view_as(tensor))
+            start += tensor.numel()
+
+
+def bind(module: nn.Module) -> torch.Tensor:
+    """Make the model's tensors views of one vector (P,), which is returned: writing it sets the whole model."""
+    parts = tensors(module)
+    flat = torch.cat([t.detach().reshape(-1) for _, t in parts])
+    start = 0
+    for _, tensor in parts:
+        tensor.data = flat[start : start + tensor.numel()].view_as(tensor)
+        start += tensor.numel()
+    return flat
+
+
+def trainable_mask(module: nn.Module) -> NDArray[np.bool_]:
+    """(P,) true where the row holds a trainable parameter, false where it holds a buffer or a frozen weight."""
+    trains = {name for name, p in module.named_parameters() if p.requires_grad}
+    return np.concatenate([np.full(t.numel(), name in trains) for name, t in tensors(module)])

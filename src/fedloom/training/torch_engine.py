@@ -1,0 +1,329 @@
+"""The torch engine: any `nn.Module`, one plain loop per client, spread over worker processes.
+
+Each worker owns a copy of the model whose tensors are views of one vector, so that loading a start row and returning a
+result are single copies. Start rows and results travel through shared memory; a ring of result slots bounds the memory
+whatever the number of clients. Workers use one thread each, so results do not depend on how many there are. They are
+forked (the data is shared, not copied); where the system cannot fork safely (macOS, Windows) jobs run in this process.
+"""
+
+import copy
+import mmap
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedloom.training import rows as model_rows
+from fedloom.training.batches import batches
+from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task
+from fedloom.training.rule import LocalRule
+
+EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
+CHUNK = 4  # most jobs in one message to a worker
+RING = 3  # messages whose results may be waiting, per worker
+
+
+class TorchEngine:
+    """Trains and evaluates with torch; see fedloom.training.engine for the contract."""
+
+    def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:
+        self.task, self.rule, self.seed = task, rule, seed
+        self.n_params = model_rows.n_values(task.model)
+        can_fork = sys.platform.startswith("linux")
+        self.n_workers = (n_workers or _n_cores()) if can_fork else 1
+        self._trainer: _Trainer | None = None
+        self._pool: _Pool | None = None
+
+    def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
+        sums = torch.zeros((mix.n_targets, self.n_params), dtype=torch.float64)
+        by_job = np.argsort(mix.job, kind="stable")
+        first = np.searchsorted(mix.job[by_job], np.arange(len(jobs) + 1))
+
+        def add(job: int, row: torch.Tensor) -> None:
+            for entry in by_job[first[job] : first[job + 1]]:
+                sums[mix.target[entry]].add_(row, alpha=float(mix.weight[entry]))
+
+        self._run(starts, jobs, add)
+        return sums.numpy()
+
+    def train(self, starts: Rows, jobs: Jobs) -> Rows:
+        out = torch.empty((len(jobs), self.n_params), dtype=torch.float32)
+        self._run(starts, jobs, lambda job, row: out[job].copy_(row))
+        return out.numpy()
+
+    def evaluate(self, rows: Rows, split: str = "test") -> Scores:
+        rows = _as_rows(rows, self.n_params)
+        n = len(self.task.x_test if split == "test" else self.task.x_train)
+        pieces = [(m, low, min(low + 2 * EVAL_BATCH, n)) for m in range(len(rows)) for low in range(0, n, 2 * EVAL_BATCH)]
+        sums = np.zeros((len(rows), 3))
+        classify = self.task.loss == "cross-entropy"
+        correct = np.zeros((len(rows), n if classify else 0), dtype=np.bool_)
+
+        def collect(piece: int, result: tuple[NDArray[np.float64], NDArray[np.bool_]]) -> None:
+            m, low, high = pieces[piece]
+            sums[m] += result[0]
+            if classify:
+                correct[m, low:high] = result[1]
+
+        if self.n_workers == 1 or len(pieces) == 1:
+            with _one_thread():
+                for i, (m, low, high) in enumerate(pieces):
+                    collect(i, self._local().evaluate(torch.from_numpy(rows[m]), split, low, high))
+        else:
+            pool = self._workers(len(rows))
+            pool.starts[: len(rows)] = torch.from_numpy(rows)
+            pool.map([("evaluate", m, split, low, high) for m, low, high in pieces], collect)
+        mean = sums / n
+        return Scores(loss=mean[:, 0], correct=correct, rmse=np.sqrt(mean[:, 1]), mae=mean[:, 2])
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
+
+    def _run(self, starts: Rows, jobs: Jobs, consume: Callable[[int, torch.Tensor], Any]) -> None:
+        """Train all jobs and hand each result to `consume` in canonical order."""
+        starts = _as_rows(starts, self.n_params)
+        order = jobs.canonical_order()
+        columns = np.stack([jobs.start, jobs.client, jobs.n_steps, jobs.first_step, jobs.lr_step], axis=1)[order]
+        diverged: list[int] = []
+        if self.n_workers == 1 or len(jobs) == 1:
+            with _one_thread(), torch.random.fork_rng(devices=[]):
+                for job, column in zip(order, columns.tolist()):
+                    if not self._local().train(torch.from_numpy(starts[column[0]]), *column[1:]):
+                        diverged.append(column[1])
+                    consume(job, self._local().row)
+        else:
+            size = max(1, min(CHUNK, len(jobs) // (6 * self.n_workers)))
+            chunks = [columns[i : i + size].tolist() for i in range(0, len(jobs), size)]
+            pool = self._workers(len(starts))
+            pool.starts[: len(starts)] = torch.from_numpy(starts)
+            ring = RING * self.n_workers
+
+            def collect(chunk: int, bad: list[int]) -> None:
+                diverged.extend(bad)
+                for i in range(len(chunks[chunk])):
+                    consume(order[chunk * size + i], pool.slots[(chunk % ring) * CHUNK + i])
+
+            pool.map([("train", (c % ring) * CHUNK, chunk) for c, chunk in enumerate(chunks)], collect, ring)
+        if diverged:
+            self.close()
+            raise NotFinite(sorted(set(diverged)), self.rule.lr)
+
+    def _local(self) -> "_Trainer":
+        if self._trainer is None:
+            self._trainer = _Trainer(self.task, self.rule, self.seed)
+        return self._trainer
+
+    def _workers(self, n_starts: int) -> "_Pool":
+        """The running pool; forked anew when there are more start rows than it has room for."""
+        if self._pool is None or len(self._pool.starts) < n_starts:
+            self.close()
+            n_slots = RING * self.n_workers * CHUNK
+            self._pool = _Pool(self._local(), self.n_workers, max(n_starts, 16), n_slots, self.n_params)
+        return self._pool
+
+
+class _Trainer:
+    """One model bound to one vector, and the loops over mini-batches."""
+
+    def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
+        self.task, self.rule, self.seed = task, rule, seed
+        self.model = copy.deepcopy(task.model)  # engines may share a task
+        self.row = model_rows.bind(self.model)
+        self.params = [p for p in self.model.parameters() if p.requires_grad]
+        self.x = {"train": torch.from_numpy(task.x_train), "test": torch.from_numpy(task.x_test)}
+        self.y = {"train": torch.from_numpy(task.y_train), "test": torch.from_numpy(task.y_test)}
+        self.parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in task.parts]
+
+    def train(self, start: torch.Tensor, client: int, n_steps: int, first_step: int, lr_step: int) -> bool:
+        """Leave the trained model in `self.row`; say whether it is finite."""
+        task, rule, params = self.task, self.rule, self.params
+        model, x, y, part = self.model, self.x["train"], self.y["train"], self.parts[client]
+        torch.manual_seed(((self.seed * 1_000_003 + client) * 1_000_003 + first_step) % 2**63)  # dropout
+        self.row.copy_(start)
+        model.train()
+        loss_of = nn.functional.cross_entropy if task.loss == "cross-entropy" else nn.functional.mse_loss
+        anchor = [p.detach().clone() for p in params] if rule.proximal else []
+        velocity: list[torch.Tensor] = []
+        plan = batches(self.seed, client, len(part), task.batch_size, first_step, n_steps, task.drop_last)
+        for lr, positions in zip(rule.rates(lr_step, n_steps).tolist(), plan):
+            index = part[torch.from_numpy(positions)]
+            loss = loss_of(model(x.index_select(0, index)), y.index_select(0, index))
+            step = list(torch.autograd.grad(loss, params))
+            with torch.no_grad():
+                if rule.weight_decay:
+                    torch._foreach_add_(step, params, alpha=rule.weight_decay)
+                if rule.proximal:
+                    torch._foreach_add_(step, torch._foreach_sub(params, anchor), alpha=rule.proximal)
+                if rule.momentum:
+                    if velocity:
+                        torch._foreach_mul_(velocity, rule.momentum)
+                        torch._foreach_add_(velocity, step)
+                    else:
+                        velocity = step
+                    step = velocity
+                torch._foreach_add_(params, step, alpha=-lr)
+        return bool(torch.isfinite(self.row.sum()))
+
+    def evaluate(
+        self, row: torch.Tensor, split: str, low: int, high: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Sums over samples low..high-1 of (loss, mean squared error, mean absolute error), and what was right."""
+        self.row.copy_(row)
+        self.model.eval()
+        sums = np.zeros(3)
+        right = np.zeros(high - low, dtype=np.bool_)
+        with torch.inference_mode():
+            for a in range(low, high, EVAL_BATCH):
+                b = min(a + EVAL_BATCH, high)
+                output, target = self.model(self.x[split][a:b]), self.y[split][a:b]
+                if self.task.loss == "cross-entropy":
+                    sums[0] += nn.functional.cross_entropy(output, target, reduction="sum").item()
+                    right[a - low : b - low] = (output.argmax(1) == target).numpy()
+                else:
+                    error = (output - target).double()
+                    squared, absolute = error.square().mean(1).sum().item(), error.abs().mean(1).sum().item()
+                    sums += [squared, squared, absolute]
+        return sums, right
+
+
+class _Pool:
+    """Forked workers, each with a pipe; start rows and result slots in memory that all of them share."""
+
+    def __init__(self, trainer: _Trainer, n_workers: int, n_starts: int, n_slots: int, n_params: int) -> None:
+        self.starts = _shared_rows(n_starts, n_params)
+        self.slots = _shared_rows(n_slots, n_params)
+        self.pipes: list[Connection] = []
+        self.processes: list[BaseProcess] = []
+        context = multiprocessing.get_context("fork")
+        for _ in range(n_workers):
+            ours, theirs = context.Pipe()
+            # A worker must not hold the driver's ends, or it would not notice that the driver is gone.
+            args = (theirs, [*self.pipes, ours], trainer, self.starts, self.slots)
+            process = context.Process(target=_work, args=args, daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # workers run no code that needs other threads
+                process.start()
+            theirs.close()
+            self.pipes.append(ours)
+            self.processes.append(process)
+
+    def map(self, messages: list[Any], collect: Callable[[int, Any], None], ring: int | None = None) -> None:
+        """Send the messages to whoever is free; collect the answers in order, at most `ring` ahead."""
+        ring = ring or len(messages)
+        waiting: dict[int, Any] = {}
+        in_flight: dict[Connection, list[int]] = {pipe: [] for pipe in self.pipes}
+        sent = collected = 0
+        try:
+            while collected < len(messages):
+                for depth in (1, 2):  # one message each first, then one more so that nobody waits for us
+                    for pipe, numbers in in_flight.items():
+                        if len(numbers) < depth and sent < len(messages) and sent < collected + ring:
+                            pipe.send(messages[sent])
+                            numbers.append(sent)
+                            sent += 1
+                for pipe in wait([p for p, numbers in in_flight.items() if numbers]):
+                    assert isinstance(pipe, Connection)
+                    failure, answer = self._receive(pipe)
+                    if failure:
+                        raise RuntimeError(f"a training worker failed:\n{failure}")
+                    waiting[in_flight[pipe].pop(0)] = answer
+                while collected in waiting:
+                    collect(collected, waiting.pop(collected))
+                    collected += 1
+        except BaseException:
+            self.close()
+            raise
+
+    def _receive(self, pipe: Connection) -> tuple[str, Any]:
+        try:
+            return pipe.recv()  # type: ignore[no-any-return]
+        except (EOFError, ConnectionResetError):
+            process = self.processes[self.pipes.index(pipe)]
+            process.join(timeout=5)
+            raise RuntimeError(
+                f"a training worker ended unexpectedly (exit code {process.exitcode}); "
+                f"-9 usually means that the machine ran out of memory: use fewer workers or a smaller batch"
+            ) from None
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            pipe.close()
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.join(timeout=10)
+
+
+def _work(
+    pipe: Connection, drivers_ends: list[Connection], trainer: _Trainer, starts: torch.Tensor, slots: torch.Tensor
+) -> None:
+    """A worker's life: take a message, train or evaluate, answer; end when the driver does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for end in drivers_ends:
+        end.close()
+    torch.set_num_threads(1)
+    while True:
+        try:
+            message = pipe.recv()
+        except (EOFError, ConnectionResetError):
+            return
+        try:
+            if message[0] == "train":
+                _, slot, jobs = message
+                diverged = []
+                for i, (start, client, *steps) in enumerate(jobs):
+                    if not trainer.train(starts[start], client, *steps):
+                        diverged.append(client)
+                    slots[slot + i].copy_(trainer.row)
+                answer: tuple[str, Any] = ("", diverged)
+            else:
+                _, m, split, low, high = message
+                answer = ("", trainer.evaluate(starts[m], split, low, high))
+        except Exception:
+            answer = (traceback.format_exc(), None)
+        try:
+            pipe.send(answer)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+
+
+def _shared_rows(n: int, n_params: int) -> torch.Tensor:
+    """(n, P) float32 in anonymous memory that forked processes share; freed with the last of them."""
+    memory = mmap.mmap(-1, max(1, 4 * n * n_params))
+    return torch.frombuffer(memory, dtype=torch.float32, count=n * n_params).view(n, n_params)
+
+
+def _as_rows(rows: Rows, n_params: int) -> Rows:
+    rows = np.ascontiguousarray(rows, dtype=np.float32)
+    if rows.ndim != 2 or rows.shape[1] != n_params:
+        raise ValueError(f"rows must have shape (any, {n_params}) for this model, got {rows.shape}")
+    return rows
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _n_cores() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
