@@ -117,7 +117,8 @@ class TorchEngine:
                 for i in range(len(chunks[chunk])):
                     consume(order[chunk * size + i], pool.slots[(chunk % ring) * CHUNK + i])
 
-            pool.map([("train", (c % ring) * CHUNK, chunk) for c, chunk in enumerate(chunks)], collect, ring)
+            with _one_thread():  # this process's threads would only take the cores from the workers
+                pool.map([("train", (c % ring) * CHUNK, chunk) for c, chunk in enumerate(chunks)], collect, ring)
         if diverged:
             self.close()
             raise NotFinite(sorted(set(diverged)), self.rule.lr)
