@@ -1,0 +1,38 @@
+"""FedLoom: hierarchical and clustered federated learning over wireless networks, in seconds, joules and bytes.
+
+    import fedloom as fl
+    result = fl.simulate(fl.scenario("cells-overlap"), method="hierfedavg", seed=1)
+    result.metrics
+
+What stands in __all__ is public; it is imported when first used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedloom import data, fleet, grouping, methods, mixing, pacing, radio, training
+    from fedloom.methods import Method
+    from fedloom.simulate import Result, Scenario, Simulation, make_method, scenario, simulate
+
+__all__ = [
+    "Method", "Result", "Scenario", "Simulation", "make_method", "scenario", "simulate",
+    "data", "fleet", "grouping", "methods", "mixing", "pacing", "radio", "training",
+]
+
+_HOMES = {
+    "Method": "fedloom.methods",
+    **dict.fromkeys(("Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"), "fedloom.simulate"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"fedloom.{name}")
+    raise AttributeError(f"fedloom has no {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

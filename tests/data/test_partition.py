@@ -172,6 +172,15 @@ def test_a_large_concentration_is_nearly_iid_and_a_small_one_is_not():
     assert (uneven.max(axis=0) > 3000).sum() >= 8  # most classes have a client with more than half of them
 
 
+@pytest.mark.parametrize(
+    "cut", [lambda r: dirichlet(FASHION, 4, 100.0, r), lambda r: by_classes(FASHION, 4, 10, r)]
+)
+def test_which_samples_of_a_class_a_client_gets_is_random(cut):
+    # about 1,500 of the samples 0..5999 of class 0: random ones have their mean near 3,000, standard error 45
+    means = [part[part < 6000].mean() for part in cut(rng(5))]
+    assert all(abs(mean - 3000) < 300 for mean in means)
+
+
 def test_dirichlet_proportions_have_the_variance_of_the_distribution():
     # a share of Dir(a, ..., a) over K has mean 1/K and variance (K-1) / (K^2 (K a + 1)); here 4 / (25 * 6)
     labels = np.repeat(np.arange(500), 200)

@@ -212,7 +212,7 @@ def _finite(name: str, x: NDArray[np.float32]) -> None:
 
 
 def _first(limit: int, n: int, levels: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Sorted indices of at most `limit` of n samples: the first of each group, in proportion at each level."""
+    """Sorted indices of at most `limit` of n samples: the first of each group, in proportion by level."""
     if limit >= n or not levels:
         return np.arange(min(limit, n))
     groups, size = np.unique(levels[0], return_counts=True)

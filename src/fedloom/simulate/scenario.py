@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from fedloom._settings import Settings
-from fedloom.data import PartitionSettings
+from fedloom.data import GaussianSettings, PartitionSettings
 from fedloom.data.settings import IidPartition
 from fedloom.fleet import FleetSettings
 
@@ -40,10 +40,12 @@ class ModelSettings(Settings):
 
 
 class TaskSettings(Settings):
-    """Data and model. `data_limit` keeps at most that many samples of each split, class-balanced."""
+    """Data and model. `data_limit` keeps at most that many samples of each split, class-balanced; `gaussian` describes
+    the generated dataset of that name."""
 
     dataset: str = "fashion-mini"
     data_limit: Count | None = None
+    gaussian: GaussianSettings | None = None
     standardise: bool = False
     partition: PartitionSettings = IidPartition()
     model: ModelSettings = ModelSettings()

@@ -83,7 +83,9 @@ class Simulation:
             raise ValueError(f"seed must be at least 0, got {seed}")
         self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
         settings, training = scenario.task, scenario.training
-        self.dataset = dataset if dataset is not None else data.load(settings.dataset, directory, settings.data_limit)
+        self.dataset = dataset or data.load(
+            settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian
+        )
         self.parts = self._parts(parts)
         n_outputs = self.dataset.n_classes or self.dataset.y_train.shape[1]
         options = {} if settings.model.hidden is None else {"hidden": settings.model.hidden}

@@ -1,0 +1,237 @@
+"""The commands."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedloom.cli.show import amount, figures, notes, out, progress, seconds
+
+app = typer.Typer(
+    name="fedloom",
+    help="Hierarchical and clustered federated learning over wireless networks, in seconds, joules and bytes.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name from `fedloom list scenarios`.")]
+Changes = Annotated[
+    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. training.lr=0.05. May be repeated.")
+]
+DataFolder = Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Where the dataset's files are.")]
+Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no notes.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        typer.echo(f"fedloom {metadata.version('fedloom')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    scenario: ScenarioName,
+    method: Annotated[str, typer.Option("--method", "-m", help="See `fedloom list methods`; options follow after colons: fedprox:mu=0.1.")] = "hierfedavg",
+    seed: Annotated[int, typer.Option(min=0, help="Decides data partition, placement, links, batches: everything random.")] = 0,
+    changes: Changes = [],  # noqa: B006
+    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the record [runs/SCENARIO-METHOD-sSEED].")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Clock, energy and traffic without any training; writes nothing.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Training processes [one per core].")] = None,
+    data_folder: DataFolder = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say which engine trains and what the run is made of.")] = False,
+    lines: Annotated[bool, typer.Option("--progress-lines", hidden=True)] = False,
+) -> None:
+    """Run one method on one scenario with one seed, and leave a record."""
+    from fedloom.record import record
+    from fedloom.simulate import Simulation, make_method
+    from fedloom.simulate import scenario as read_scenario
+
+    chosen = read_scenario(scenario, changes)
+    simulation = Simulation(
+        chosen,
+        make_method(method),
+        seed,
+        directory=None if data_folder is None else str(data_folder),
+        n_workers=workers,
+        dry_run=dry_run,
+    )
+    if verbose:
+        _describe(simulation, method)
+    where = folder or Path("runs") / f"{chosen.name}-{method.replace(':', '-')}-s{seed}"
+    total = chosen.training.cloud_rounds
+    with progress(quiet or lines) as bar:
+        task = bar.add_task(f"{chosen.name} · {method}", total=total, figures="")
+
+        def on_round(done: int, measures: dict[str, float | int]) -> None:
+            bar.update(task, completed=done, figures=figures(measures))
+            if lines:
+                typer.echo(json.dumps({"done": done, "of": total, "figures": figures(measures)}))
+
+        if dry_run:
+            for measures in simulation.rounds():
+                on_round(simulation.cloud_rounds_done, measures)
+            from fedloom.record.folder import summarise
+
+            summary = summarise(simulation, wall_s=0.0, resumed=False)
+        else:
+            try:
+                summary = record(simulation, method, where, resume=resume, on_round=on_round)
+            except KeyboardInterrupt:
+                notes.print(f"[yellow]stopped after cloud round {simulation.cloud_rounds_done} of {total}; "
+                            f"the same command with --resume goes on from there[/]")
+                raise typer.Exit(130) from None
+    if as_json:
+        typer.echo(json.dumps(summary | ({} if dry_run else {"folder": str(where)})))
+    elif not lines:
+        _summary(summary, None if dry_run else where)
+
+
+@app.command()
+def compare(
+    scenario: ScenarioName,
+    methods: Annotated[str, typer.Option("--methods", "-m", help="Comma-separated, e.g. fedavg,hierfedavg,fedprox:mu=0.1.")] = "fedavg,hierfedavg,fedprox",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, ...")] = 3,
+    x: Annotated[str, typer.Option("--x", help="What to compare at: steps, seconds, joules or bytes.")] = "steps",
+    target: Annotated[float | None, typer.Option(help="Accuracy to reach [the level all methods reach].")] = None,
+    changes: Changes = [],  # noqa: B006
+    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for all runs and the report [runs/SCENARIO].")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
+    data_folder: DataFolder = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run several methods on one scenario over seeds: table and report. What is finished already is not run again."""
+    from fedloom.cli.many import run_many
+
+    comparison, report = run_many(
+        scenario,
+        [m.strip() for m in methods.split(",") if m.strip()],
+        seeds=seeds,
+        changes=changes,
+        folder=folder,
+        jobs=jobs,
+        data_folder=data_folder,
+        x=x,
+        target=target,
+        quiet=quiet,
+    )
+    if as_json:
+        typer.echo(json.dumps(comparison.to_dict() | {"report": str(report)}))
+    else:
+        _show_comparison(comparison, report)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the runs and the report.")] = Path("runs/demo"),
+    quiet: Quiet = False,
+) -> None:
+    """A one-minute tour: three methods on three overlapping cells with embedded real data, and a report to open."""
+    from fedloom.cli.many import run_many
+
+    comparison, report = run_many(
+        "cells-overlap", ["fedavg", "hierfedavg", "fedprox"], seeds=2, folder=folder, quiet=quiet, x="seconds"
+    )
+    _show_comparison(comparison, report)
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run folders, or folders of run folders.")],
+    out_file: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write [DIR/report.html].")] = None,
+) -> None:
+    """The HTML report of one or several runs."""
+    from fedloom.record.report import write_report
+    from fedloom.record.runs import find_runs
+
+    written = write_report(find_runs(folders), out_file or folders[0] / "report.html")
+    out.print(f"report: {written}", highlight=False, soft_wrap=True)
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="methods, scenarios, datasets or models.")],
+    as_json: Json = False,
+) -> None:
+    """What there is: methods (with what clients must reveal), scenarios, datasets, models."""
+    from rich.table import Table
+
+    from fedloom.cli.catalogue import CATALOGUE
+
+    if what not in CATALOGUE:
+        raise ValueError(f"can list {', '.join(CATALOGUE)}; got {what!r}")
+    rows = CATALOGUE[what]()
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in rows[0]:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    out.print(table)
+
+
+@app.command()
+def data(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="See `fedloom list datasets`.")],
+    data_folder: DataFolder = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Fetch a dataset, or check a local copy of it, by its hashes."""
+    from fedloom.cli.datasets import fetch_or_check
+
+    for line in fetch_or_check(name, data_folder, as_json, quiet):
+        typer.echo(line)
+
+
+def _describe(simulation: Any, method: str) -> None:
+    scenario, world = simulation.scenario, simulation.world
+    engine = "none (dry run)" if simulation.engine is None else f"torch, {simulation.engine.n_workers} processes"
+    notes.print(
+        f"method {method}: {simulation.method.summary}; reveals {', '.join(sorted(simulation.method.needs))}\n"
+        f"engine: {engine}\n"
+        f"model: {scenario.task.model.kind}, {simulation.n_params:,} values, {amount(world.model_bits / 8, 'B')} on air\n"
+        f"data: {simulation.dataset.name}, {world.n_samples.min()} to {world.n_samples.max()} samples a client\n"
+        f"fleet: {world.fleet.n_devices} devices, {world.fleet.n_cells} cells",
+        highlight=False,
+    )
+
+
+def _summary(summary: dict[str, Any], folder: Path | None) -> None:
+    final, best = summary["final"], summary["best"]
+    if "accuracy" in final:
+        out.print(f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} after cloud round {best['cloud_round']})")
+    elif "rmse" in final:
+        out.print(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} after cloud round {best['cloud_round']})")
+    out.print(
+        f"{final['local_steps']} local steps, {final['edge_round']} edge rounds, {final['cloud_round']} cloud rounds: "
+        f"{seconds(final['time_s'])} of simulated time, {amount(final['energy_j'], 'J')}, {amount(final['bytes'], 'B')}",
+        highlight=False,
+    )
+    if folder is not None:
+        out.print(f"record: {folder}", highlight=False, soft_wrap=True)
+
+
+def _show_comparison(comparison: Any, report: Path) -> None:
+    from fedloom.record.comparison import rich_table
+
+    out.print(rich_table(comparison))
+    out.print(f"report: {report}", highlight=False, soft_wrap=True)

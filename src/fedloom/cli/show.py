@@ -1,0 +1,69 @@
+"""What the commands have in common in the terminal: messages, progress, numbers with units."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+out = Console()
+notes = Console(stderr=True)
+
+
+def complain(message: str) -> None:
+    """An error, on standard error."""
+    notes.print("[bold red]fedloom:[/]", end=" ")
+    notes.print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Progress]:
+    """A bar with a place for the figures that matter; nothing if quiet."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with Progress(*columns, console=notes, disable=quiet) as bar:
+        yield bar
+
+
+def figures(measures: dict[str, float | int]) -> str:
+    """The figures of a progress bar: how good, after how long, at what cost."""
+    parts = []
+    if "accuracy" in measures:
+        parts.append(f"accuracy {measures['accuracy']:.1%}")
+    elif "rmse" in measures:
+        parts.append(f"rmse {measures['rmse']:.4g}")
+    parts.append(f"after {seconds(measures['time_s'])}, {amount(measures['energy_j'], 'J')}, {amount(measures['bytes'], 'B')}")
+    return " ".join(parts)
+
+
+def seconds(value: float) -> str:
+    """Simulated time with a unit that suits it.
+
+    >>> seconds(0.5), seconds(90), seconds(7200)
+    ('0.5 s', '1.5 min', '2 h')
+    """
+    for size, unit in ((86400 * 3, "d"), (5400, "h"), (90, "min")):
+        if value >= size:
+            return f"{value / {'d': 86400, 'h': 3600, 'min': 60}[unit]:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def amount(value: float, unit: str) -> str:
+    """Joules or bytes with a decimal prefix.
+
+    >>> amount(1234, "J"), amount(2.5e9, "B"), amount(0, "J")
+    ('1.23 kJ', '2.5 GB', '0 J')
+    """
+    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
