@@ -64,6 +64,11 @@ def test_a_channel_that_never_varies_is_not_divided_by_zero():
     assert constant.inputs("train", standardise=True) == pytest.approx(np.zeros((6, 2, 4, 4)), abs=1e-6)
 
 
+def test_a_real_valued_channel_that_never_varies_is_not_blown_up():
+    constant = small(x_train=np.full((6, 3), 0.1), x_test=np.zeros((2, 3)), scale=1.0)
+    assert constant.std.tolist() == [1, 1, 1]
+
+
 def test_inputs_of_chosen_samples_are_those_samples_and_a_copy():
     data = small(x_train=rng().normal(size=(6, 5)), x_test=np.zeros((2, 5)), scale=1.0)
     chosen = data.inputs("train", np.array([4, 1]), standardise=True)

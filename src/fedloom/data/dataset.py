@@ -109,7 +109,8 @@ class Dataset:
         against = mean.reshape(-1, *[1] * (self.x_train.ndim - 2))
         squares = (np.square(self.x_train[i : i + piece] - against).sum(axis=axes) for i in starts)
         std = np.sqrt(sum(squares, np.zeros(self.shape[0])) / per_channel) / self.scale
-        return mean / self.scale, np.where(std > 0, std, 1.0)
+        mean = mean / self.scale
+        return mean, np.where(std > 1e-9 * np.abs(mean), std, 1.0)  # less is the rounding of the mean
 
     def inputs(
         self, split: Split = "train", index: NDArray[np.integer] | None = None, *, standardise: bool = False
@@ -117,7 +118,7 @@ class Dataset:
         """Model inputs (n, *shape) float32 of a split, or of its samples `index`: raw / scale.
 
         standardise   also (input - mean) / std for each channel, with the moments of the whole training
-                      split.
+                      split
         The result is always a fresh array.
         """
         _check.one_of("split", split, ("train", "test"))

@@ -56,7 +56,6 @@ def target_sizes(
             raise ValueError("give rng, to draw the direction, or the direction itself")
         direction = rng.standard_normal(n_clients)
     g = _check.array("direction", direction, (n_clients,))
-    g = g - g.mean()
     if g.std() == 0:
         raise ValueError("direction must not be the same for all clients")
 

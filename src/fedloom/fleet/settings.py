@@ -323,7 +323,7 @@ class DeviceCloud(Settings):
 
     @model_validator(mode="after")
     def _no_idle_links(self) -> Self:
-        idle = sorted({"up", "down"} & self.model_fields_set)
+        idle = [name for name in ("down", "up") if getattr(self, name) != RateLink()]
         if self.via == "edge" and idle:
             raise ValueError(f"{' and '.join(idle)} has no effect via edge; set via: direct or leave it out")
         return self

@@ -1,0 +1,36 @@
+"use strict";
+(() => {
+  const figures = [...document.querySelectorAll(".figure")];
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const touch = matchMedia("(pointer: coarse)").matches;
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+
+  function theme(layout) {
+    const changes = {
+      "font.color": color("ink"), "hoverlabel.bgcolor": color("card"), "hoverlabel.font.color": color("ink"),
+      "hoverlabel.bordercolor": color("line"), "modebar.color": color("soft"), "modebar.bgcolor": "rgba(0,0,0,0)",
+    };
+    for (const axis of Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key)))
+      for (const part of ["gridcolor", "linecolor", "zerolinecolor"]) changes[axis + "." + part] = color("line");
+    return changes;
+  }
+
+  for (const figure of figures) {
+    const { data, layout } = JSON.parse(figure.querySelector("script").textContent);
+    if (touch) layout.dragmode = false; // a finger scrolls the page
+    const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"],
+      toImageButtonOptions: { format: "svg", filename: figure.id } };
+    Plotly.newPlot(figure, data, layout, config).then(() => Plotly.relayout(figure, theme(layout)));
+  }
+  dark.addEventListener("change", () => figures.forEach((f) => Plotly.relayout(f, theme(f.layout))));
+
+  for (const chip of document.querySelectorAll("button.chip"))
+    chip.addEventListener("click", () => {
+      const shown = chip.getAttribute("aria-pressed") === "false";
+      chip.setAttribute("aria-pressed", String(shown));
+      for (const figure of document.querySelectorAll(".curves .figure")) {
+        const which = figure.data.flatMap((trace, i) => (trace.legendgroup === chip.dataset.group ? [i] : []));
+        Plotly.restyle(figure, { visible: shown }, which);
+      }
+    });
+})();

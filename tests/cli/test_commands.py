@@ -1,0 +1,126 @@
+"""The commands as a user types them, in processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def fedloom(*args, cwd, code=0):
+    done = subprocess.run([sys.executable, "-m", "fedloom", *map(str, args)], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture
+def here(tmp_path, small):
+    (tmp_path / "small.yaml").write_text(json.dumps(small))
+    return tmp_path
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported(here):
+    code = "import sys, fedloom.cli.app; print([m for m in ('torch', 'numpy', 'polars', 'pydantic', 'plotly') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+    text = fedloom("--help", cwd=here)
+    for command in ("run", "compare", "demo", "report", "list", "data"):
+        assert command in text
+    assert fedloom("--version", cwd=here).startswith("fedloom ")
+
+
+def test_run_json_and_default_folder(here):
+    summary = json.loads(fedloom("run", "small.yaml", "--json", "--quiet", cwd=here))
+    assert summary["folder"] == "runs/small-hierfedavg-s0" and (here / summary["folder"] / "summary.json").exists()
+    error = fedloom("run", "small.yaml", cwd=here, code=2)
+    assert "already holds this run, finished" in error and "Traceback" not in error
+    assert "this run, finished" not in fedloom("run", "small.yaml", "--resume", "--quiet", cwd=here)
+
+
+def test_dry_run_writes_nothing(here):
+    out = fedloom("run", "small.yaml", "--dry-run", "--verbose", cwd=here)
+    assert "of simulated time" in out and "accuracy" not in out
+    assert sorted(p.name for p in here.iterdir()) == ["small.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["run", "small.yaml", "--set", "trainig.lr=1"], "unknown key trainig; did you mean training?"),
+        (["run", "small.yaml", "--set", "fleet.n_devices=-2"], "fleet.n_devices must be greater than or equal to 1, got -2"),
+        (["run", "small.yaml", "-m", "fedavgg"], "unknown method 'fedavgg'; did you mean fedavg"),
+        (["run", "small.yaml", "--set", "task.gaussian=null", "--set", "task.dataset=mnist", "--from", "nowhere"], "looked in\n  nowhere"),
+        (["run", "small.yaml", "--set", "task.partition.classes_per_client=5"], "class"),
+        (["run", "."], ". is a directory; a scenario is a YAML file"),
+        (["run", "missing.yaml"], "there is no scenario file missing.yaml"),
+        (
+            ["run", "small.yaml", "--set", "fleet.placement={kind: coordinates, positions_m: [[0,0],[1,0],[2,0],[3,0],[4,0],[999,0]]}"],
+            "5",
+        ),
+        (["compare", "small.yaml", "--methods", ","], "--methods must name at least one method"),
+        (["compare", "small.yaml", "--methods", "fedavg,fedavg"], "names a method twice"),
+        (["compare", "small.yaml", "--methods", "fedavg,nope"], "unknown method 'nope'"),
+        (["compare", "small.yaml", "--x", "parsecs", "--seeds", "1", "--methods", "fedavg"], "steps, seconds, joules, bytes"),
+        (["list", "unicorns"], "can list methods, scenarios, datasets, models; got 'unicorns'"),
+        (["data", "mnits"], "unknown dataset 'mnits'; nearest: mnist"),
+        (["report", "nothing-here"], "nothing-here"),
+    ],
+)
+def test_bad_input_is_explained_in_one_message(here, args, message):
+    error = fedloom(*args, cwd=here, code=2)
+    assert message in error and "Traceback" not in error
+
+
+def test_divergence_is_a_failure_not_bad_input(here):
+    error = fedloom("run", "small.yaml", "--set", "training.lr=1e30", "--quiet", cwd=here, code=1)
+    assert "no longer finite" in error and "lower training.lr" in error and "Traceback" not in error
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_the_middle_and_resume(here):
+    command = [sys.executable, "-m", "fedloom", "run", "small.yaml", "--set", "training.cloud_rounds=500"]
+    process = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    checkpoint = here / "runs" / "small-hierfedavg-s0" / "checkpoint" / "state.safetensors"
+    while not checkpoint.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130 and "--resume goes on from there" in error and "Traceback" not in error
+    more = fedloom(*command[3:], "--resume", "--quiet", "--json", cwd=here)
+    assert json.loads(more)["resumed"] is True
+
+
+@pytest.mark.slow
+def test_compare_makes_a_table_and_a_report_and_does_not_run_twice(here):
+    args = ["compare", "small.yaml", "--methods", "fedavg,hierfedavg,fedprox:mu=0.1", "--seeds", 2, "--x", "seconds"]
+    out = fedloom(*args, cwd=here)
+    for word in ("fedavg", "hierfedavg", "fedprox:mu=0.1", "±", "report: runs/small/report.html"):
+        assert word in out
+    assert (here / "runs/small/report.html").stat().st_size > 10_000
+    first = {p: p.stat().st_mtime_ns for p in here.rglob("metrics.parquet")}
+    assert len(first) == 6
+    again = json.loads(fedloom(*args, "--json", "--quiet", cwd=here))
+    assert {p: p.stat().st_mtime_ns for p in here.rglob("metrics.parquet")} == first
+    assert again["report"] == "runs/small/report.html"
+    out = fedloom("report", "runs/small", "--out", "again.html", cwd=here)
+    assert "again.html" in out and (here / "again.html").exists()
+
+
+@pytest.mark.parametrize("what", ["methods", "scenarios", "datasets", "models"])
+def test_lists(here, what):
+    rows = json.loads(fedloom("list", what, "--json", cwd=here))
+    assert rows and all(isinstance(value, str | int) for row in rows for value in row.values())
+    assert next(iter(rows[0].values())) in fedloom("list", what, cwd=here)
+
+
+def test_list_methods_shows_what_clients_reveal(here):
+    rows = json.loads(fedloom("list", "methods", "--json", cwd=here))
+    assert {r["method"]: r["clients reveal"] for r in rows}["fedavg"] == "sizes"
+
+
+def test_embedded_data_needs_nothing(here):
+    assert "8000 training and 2000 test samples" in fedloom("data", "fashion-mini", cwd=here)
+    assert json.loads(fedloom("data", "digits", "--json", cwd=here))["train"] == 1437

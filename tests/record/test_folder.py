@@ -1,0 +1,127 @@
+"""The run folder: complete, atomic, and a run killed at any moment goes on to the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import polars
+import pytest
+
+from fedloom.record.folder import FolderError, load_checkpoint, record
+from fedloom.simulate import Simulation, make_method, scenario
+
+
+def run(small, folder, method="hierfedavg", seed=0, changes=(), **options):
+    return record(Simulation(scenario(small, changes), make_method(method), seed), method, folder, **options)
+
+
+def test_a_run_leaves_a_complete_record(small, tmp_path):
+    folder = tmp_path / "runs" / "a"
+    seen = []
+    summary = run(small, folder, on_round=lambda done, measures: seen.append(done))
+    assert seen == [0, 1, 2, 3, 4]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        *("checkpoint", "metrics.parquet", "run.json", "summary.json", "topology.parquet"),
+    ]
+    about = json.loads((folder / "run.json").read_text())
+    assert about["scenario"] == scenario(small).model_dump(mode="json")
+    assert about["method"] == "hierfedavg" and about["seed"] == 0
+    assert {"torch", "fedloom"} <= set(about["versions"]) and about["machine"]["cores"] >= 1
+    assert len(about["clients"]["label_counts"]) == 6 and len(about["cells"]["centre_m"]) == 2
+    metrics = polars.read_parquet(folder / "metrics.parquet")
+    assert metrics["cloud_round"].to_list() == [0, 1, 2, 3, 4]
+    assert {"edge_round", "local_steps", "time_s", "energy_j", "bytes", "accuracy", "loss"} <= set(metrics.columns)
+    topology = polars.read_parquet(folder / "topology.parquet")
+    assert sorted(topology["client"].to_list()) == list(range(6)) and topology["kind"].unique().to_list() == ["edge"]
+    assert summary == json.loads((folder / "summary.json").read_text())
+    assert summary["final"]["accuracy"] == metrics["accuracy"][-1] and summary["wall_s"] >= summary["engine_s"] > 0
+    assert sum(row["bytes"] for row in summary["ledger"]) == metrics["bytes"][-1]
+
+
+def test_the_same_run_writes_the_same_bytes(small, tmp_path):
+    for name in ("a", "b"):
+        run(small, tmp_path / name)
+    for file in ("metrics.parquet", "topology.parquet", "checkpoint/state.safetensors"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_a_folder_with_something_else_is_left_alone(small, tmp_path):
+    run(small, tmp_path / "a")
+    with pytest.raises(FolderError, match="already holds this run, finished; delete the folder to run it again"):
+        run(small, tmp_path / "a")
+    with pytest.raises(FolderError, match="holds another run .seed is 0 there and 1 here.; choose another --out"):
+        run(small, tmp_path / "a", seed=1)
+    with pytest.raises(FolderError, match=r"scenario.training.lr is 0.1 there and 0.2 here"):
+        run(small, tmp_path / "a", changes=["training.lr=0.2"], resume=True)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "thesis.tex").write_text("precious")
+    with pytest.raises(FolderError, match=r"holds other files \(thesis.tex\); choose an empty or new folder"):
+        run(small, tmp_path / "b")
+    with pytest.raises(FolderError, match="is a file; --out must be a folder"):
+        run(small, tmp_path / "b" / "thesis.tex")
+    assert (tmp_path / "b" / "thesis.tex").read_text() == "precious"
+
+
+def test_resuming_a_finished_run_changes_nothing(small, tmp_path):
+    first = run(small, tmp_path / "a")
+    before = (tmp_path / "a" / "metrics.parquet").stat().st_mtime_ns
+    assert run(small, tmp_path / "a", resume=True) == first
+    assert (tmp_path / "a" / "metrics.parquet").stat().st_mtime_ns == before
+
+
+def test_a_damaged_checkpoint_is_named(small, tmp_path):
+    run(small, tmp_path / "a")
+    (tmp_path / "a" / "summary.json").unlink()
+    state = tmp_path / "a" / "checkpoint" / "state.safetensors"
+    state.write_bytes(state.read_bytes()[:40])
+    with pytest.raises(FolderError, match="state.safetensors is damaged"):
+        run(small, tmp_path / "a", resume=True)
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(small, tmp_path, monkeypatch):
+    run(small, tmp_path / "whole")
+    real = os.fsync
+    written = []
+
+    def full(descriptor):
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if "state.safetensors" in path:
+            written.append(path)
+            if len(written) == 3:
+                raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FolderError, match=r"after cloud round 3 could not be written \(No space left on device\).*--resume"):
+        run(small, tmp_path / "a")
+    monkeypatch.undo()
+    assert load_checkpoint(tmp_path / "a").cloud_round == 2
+    assert not list((tmp_path / "a").rglob("*.tmp"))
+    run(small, tmp_path / "a", resume=True)
+    assert (tmp_path / "a" / "metrics.parquet").read_bytes() == (tmp_path / "whole" / "metrics.parquet").read_bytes()
+
+
+@pytest.mark.slow
+def test_kill_9_at_any_moment(small, tmp_path):
+    """Kill a real process four times; the record is that of an undisturbed run."""
+    small["training"]["cloud_rounds"] = 60
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps(small))
+    command = [sys.executable, "-m", "fedloom", "run", str(file), "--quiet", "--resume", "--out"]
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, stdout=subprocess.DEVNULL)
+    metrics = tmp_path / "a" / "metrics.parquet"
+    for attempt in range(4):
+        process = subprocess.Popen([*command, str(tmp_path / "a")], stdout=subprocess.DEVNULL)
+        before = metrics.stat().st_mtime_ns if metrics.exists() else 0
+        while process.poll() is None and (not metrics.exists() or metrics.stat().st_mtime_ns == before):
+            time.sleep(0.002)  # until it has got somewhere: every kill is in the middle of the work
+        time.sleep(0.007 * attempt)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "a" / "summary.json").exists()
+    subprocess.run([*command, str(tmp_path / "a")], check=True, stdout=subprocess.DEVNULL)
+    for file_name in ("metrics.parquet", "topology.parquet", "checkpoint/state.safetensors"):
+        assert (tmp_path / "a" / file_name).read_bytes() == (tmp_path / "whole" / file_name).read_bytes()
