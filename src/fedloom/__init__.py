@@ -13,16 +13,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedloom import data, fleet, grouping, methods, mixing, pacing, radio, training
     from fedloom.methods import Method
-    from fedloom.simulate import Result, Scenario, Simulation, make_method, scenario, simulate
+    from fedloom.simulator import Result, Scenario, Simulation, make_method, scenario, simulate
 
 __all__ = [
-    "Method", "Result", "Scenario", "Simulation", "make_method", "scenario", "simulate",
-    "data", "fleet", "grouping", "methods", "mixing", "pacing", "radio", "training",
+    "Method",
+    "Result",
+    "Scenario",
+    "Simulation",
+    "make_method",
+    "scenario",
+    "simulate",
+    "data",
+    "fleet",
+    "grouping",
+    "methods",
+    "mixing",
+    "pacing",
+    "radio",
+    "training",
 ]
 
 _HOMES = {
     "Method": "fedloom.methods",
-    **dict.fromkeys(("Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"), "fedloom.simulate"),
+    **dict.fromkeys(("Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"), "fedloom.simulator"),
 }
 
 

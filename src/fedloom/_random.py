@@ -20,5 +20,10 @@ def stream(seed: int, purpose: str, *counters: int) -> np.random.Generator:
     >>> stream(1, "links").integers(10**9) == stream(1, "links", 0).integers(10**9)
     np.False_
     """
-    entropy = [seed, zlib.crc32(purpose.encode()), len(counters), *counters]  # the length: zeros at the end count
+    entropy = [
+        seed,
+        zlib.crc32(purpose.encode()),
+        len(counters),
+        *counters,
+    ]  # the length: zeros at the end count
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))

@@ -23,7 +23,8 @@ def here(tmp_path, small):
 
 
 def test_help_is_quick_because_nothing_heavy_is_imported(here):
-    code = "import sys, fedloom.cli.app; print([m for m in ('torch', 'numpy', 'polars', 'pydantic', 'plotly') if m in sys.modules])"
+    heavy = ("torch", "numpy", "polars", "pydantic", "plotly")
+    code = f"import sys, fedloom.cli.app; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
     text = fedloom("--help", cwd=here)
     for command in ("run", "compare", "demo", "report", "list", "data"):
@@ -49,20 +50,43 @@ def test_dry_run_writes_nothing(here):
     ("args", "message"),
     [
         (["run", "small.yaml", "--set", "trainig.lr=1"], "unknown key trainig; did you mean training?"),
-        (["run", "small.yaml", "--set", "fleet.n_devices=-2"], "fleet.n_devices must be greater than or equal to 1, got -2"),
+        (
+            ["run", "small.yaml", "--set", "fleet.n_devices=-2"],
+            "fleet.n_devices must be greater than or equal to 1, got -2",
+        ),
         (["run", "small.yaml", "-m", "fedavgg"], "unknown method 'fedavgg'; did you mean fedavg"),
-        (["run", "small.yaml", "--set", "task.gaussian=null", "--set", "task.dataset=mnist", "--from", "nowhere"], "looked in\n  nowhere"),
+        (
+            [
+                "run",
+                "small.yaml",
+                "--set",
+                "task.gaussian=null",
+                "--set",
+                "task.dataset=mnist",
+                "--from",
+                "nowhere",
+            ],
+            "looked in\n  nowhere",
+        ),
         (["run", "small.yaml", "--set", "task.partition.classes_per_client=5"], "class"),
         (["run", "."], ". is a directory; a scenario is a YAML file"),
         (["run", "missing.yaml"], "there is no scenario file missing.yaml"),
         (
-            ["run", "small.yaml", "--set", "fleet.placement={kind: coordinates, positions_m: [[0,0],[1,0],[2,0],[3,0],[4,0],[999,0]]}"],
+            [
+                "run",
+                "small.yaml",
+                "--set",
+                "fleet.placement={kind: coordinates, positions_m: [[0,0],[1,0],[2,0],[3,0],[4,0],[999,0]]}",
+            ],
             "5",
         ),
         (["compare", "small.yaml", "--methods", ","], "--methods must name at least one method"),
         (["compare", "small.yaml", "--methods", "fedavg,fedavg"], "names a method twice"),
         (["compare", "small.yaml", "--methods", "fedavg,nope"], "unknown method 'nope'"),
-        (["compare", "small.yaml", "--x", "parsecs", "--seeds", "1", "--methods", "fedavg"], "steps, seconds, joules, bytes"),
+        (
+            ["compare", "small.yaml", "--x", "parsecs", "--seeds", "1", "--methods", "fedavg"],
+            "steps, seconds, joules, bytes",
+        ),
         (["list", "unicorns"], "can list methods, scenarios, datasets, models; got 'unicorns'"),
         (["data", "mnits"], "unknown dataset 'mnits'; nearest: mnist"),
         (["report", "nothing-here"], "nothing-here"),
@@ -81,7 +105,9 @@ def test_divergence_is_a_failure_not_bad_input(here):
 @pytest.mark.slow
 def test_ctrl_c_in_the_middle_and_resume(here):
     command = [sys.executable, "-m", "fedloom", "run", "small.yaml", "--set", "training.cloud_rounds=500"]
-    process = subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     checkpoint = here / "runs" / "small-hierfedavg-s0" / "checkpoint" / "state.safetensors"
     while not checkpoint.exists():
         assert process.poll() is None
@@ -95,7 +121,16 @@ def test_ctrl_c_in_the_middle_and_resume(here):
 
 @pytest.mark.slow
 def test_compare_makes_a_table_and_a_report_and_does_not_run_twice(here):
-    args = ["compare", "small.yaml", "--methods", "fedavg,hierfedavg,fedprox:mu=0.1", "--seeds", 2, "--x", "seconds"]
+    args = [
+        "compare",
+        "small.yaml",
+        "--methods",
+        "fedavg,hierfedavg,fedprox:mu=0.1",
+        "--seeds",
+        2,
+        "--x",
+        "seconds",
+    ]
     out = fedloom(*args, cwd=here)
     for word in ("fedavg", "hierfedavg", "fedprox:mu=0.1", "±", "report: runs/small/report.html"):
         assert word in out

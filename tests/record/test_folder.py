@@ -6,12 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import polars
 import pytest
 
 from fedloom.record.folder import FolderError, load_checkpoint, record
-from fedloom.simulate import Simulation, make_method, scenario
+from fedloom.simulator import Simulation, make_method, scenario
 
 
 def run(small, folder, method="hierfedavg", seed=0, changes=(), **options):
@@ -52,7 +53,7 @@ def test_a_folder_with_something_else_is_left_alone(small, tmp_path):
     run(small, tmp_path / "a")
     with pytest.raises(FolderError, match="already holds this run, finished; delete the folder to run it again"):
         run(small, tmp_path / "a")
-    with pytest.raises(FolderError, match="holds another run .seed is 0 there and 1 here.; choose another --out"):
+    with pytest.raises(FolderError, match=r"holds another run \(seed is 0 there and 1 here\); choose another --out"):
         run(small, tmp_path / "a", seed=1)
     with pytest.raises(FolderError, match=r"scenario.training.lr is 0.1 there and 0.2 here"):
         run(small, tmp_path / "a", changes=["training.lr=0.2"], resume=True)
@@ -77,7 +78,7 @@ def test_a_damaged_checkpoint_is_named(small, tmp_path):
     (tmp_path / "a" / "summary.json").unlink()
     state = tmp_path / "a" / "checkpoint" / "state.safetensors"
     state.write_bytes(state.read_bytes()[:40])
-    with pytest.raises(FolderError, match="state.safetensors is damaged"):
+    with pytest.raises(FolderError, match=r"state\.safetensors is damaged"):
         run(small, tmp_path / "a", resume=True)
 
 
@@ -87,7 +88,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(small, tmp_path, monkeypatch):
     written = []
 
     def full(descriptor):
-        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        path = str(Path(f"/proc/self/fd/{descriptor}").readlink())
         if "state.safetensors" in path:
             written.append(path)
             if len(written) == 3:
@@ -95,7 +96,9 @@ def test_a_full_disk_keeps_the_last_checkpoint(small, tmp_path, monkeypatch):
         real(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(FolderError, match=r"after cloud round 3 could not be written \(No space left on device\).*--resume"):
+    with pytest.raises(
+        FolderError, match=r"after cloud round 3 could not be written \(No space left on device\).*--resume"
+    ):
         run(small, tmp_path / "a")
     monkeypatch.undo()
     assert load_checkpoint(tmp_path / "a").cloud_round == 2

@@ -19,7 +19,9 @@ def fields(loss="cross-entropy", n_outputs=4):
     rng = np.random.default_rng(0)
 
     def targets(n):
-        return rng.integers(0, n_outputs, n) if loss == "cross-entropy" else rng.normal(3, 2, (n, n_outputs)).astype(np.float32)
+        if loss == "cross-entropy":
+            return rng.integers(0, n_outputs, n)
+        return rng.normal(3, 2, (n, n_outputs)).astype(np.float32)
 
     return {
         "x_train": rng.normal(size=(N_TRAIN, 1, 16, 16)).astype(np.float32), "y_train": targets(N_TRAIN),

@@ -17,9 +17,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ScenarioName = Annotated[str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name from `fedloom list scenarios`.")]
+ScenarioName = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name from `fedloom list scenarios`.")
+]
 Changes = Annotated[
-    list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. training.lr=0.05. May be repeated.")
+    list[str],
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. training.lr=0.05. May be repeated."),
 ]
 DataFolder = Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Where the dataset's files are.")]
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
@@ -36,7 +39,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     pass
 
@@ -44,23 +49,36 @@ def _options(
 @app.command()
 def run(
     scenario: ScenarioName,
-    method: Annotated[str, typer.Option("--method", "-m", help="See `fedloom list methods`; options follow after colons: fedprox:mu=0.1.")] = "hierfedavg",
-    seed: Annotated[int, typer.Option(min=0, help="Decides data partition, placement, links, batches: everything random.")] = 0,
+    method: Annotated[
+        str,
+        typer.Option("--method", "-m", help="See `fedloom list methods`; options follow after colons: fedprox:mu=0.1."),
+    ] = "hierfedavg",
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides data partition, placement, links, batches: everything random.")
+    ] = 0,
     changes: Changes = [],  # noqa: B006
-    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for the record [runs/SCENARIO-METHOD-sSEED].")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the record [runs/SCENARIO-METHOD-sSEED]."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was interrupted.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Clock, energy and traffic without any training; writes nothing.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Clock, energy and traffic without any training; writes nothing."),
+    ] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Training processes [one per core].")] = None,
     data_folder: DataFolder = None,
     as_json: Json = False,
     quiet: Quiet = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say which engine trains and what the run is made of.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say which engine trains and what the run is made of.")
+    ] = False,
     lines: Annotated[bool, typer.Option("--progress-lines", hidden=True)] = False,
 ) -> None:
     """Run one method on one scenario with one seed, and leave a record."""
     from fedloom.record import record
-    from fedloom.simulate import Simulation, make_method
-    from fedloom.simulate import scenario as read_scenario
+    from fedloom.simulator import Simulation, make_method
+    from fedloom.simulator import scenario as read_scenario
 
     chosen = read_scenario(scenario, changes)
     simulation = Simulation(
@@ -93,8 +111,10 @@ def run(
             try:
                 summary = record(simulation, method, where, resume=resume, on_round=on_round)
             except KeyboardInterrupt:
-                notes.print(f"[yellow]stopped after cloud round {simulation.cloud_rounds_done} of {total}; "
-                            f"the same command with --resume goes on from there[/]")
+                notes.print(
+                    f"[yellow]stopped after cloud round {simulation.cloud_rounds_done} of {total}; "
+                    f"the same command with --resume goes on from there[/]"
+                )
                 raise typer.Exit(130) from None
     if as_json:
         typer.echo(json.dumps(summary | ({} if dry_run else {"folder": str(where)})))
@@ -105,12 +125,17 @@ def run(
 @app.command()
 def compare(
     scenario: ScenarioName,
-    methods: Annotated[str, typer.Option("--methods", "-m", help="Comma-separated, e.g. fedavg,hierfedavg,fedprox:mu=0.1.")] = "fedavg,hierfedavg,fedprox",
+    methods: Annotated[
+        str, typer.Option("--methods", "-m", help="Comma-separated, e.g. fedavg,hierfedavg,fedprox:mu=0.1.")
+    ] = "fedavg,hierfedavg,fedprox",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, ...")] = 3,
     x: Annotated[str, typer.Option("--x", help="What to compare at: steps, seconds, joules or bytes.")] = "steps",
     target: Annotated[float | None, typer.Option(help="Accuracy to reach [the level all methods reach].")] = None,
     changes: Changes = [],  # noqa: B006
-    folder: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder for all runs and the report [runs/SCENARIO].")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for all runs and the report [runs/SCENARIO]."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
     data_folder: DataFolder = None,
     as_json: Json = False,
@@ -139,7 +164,9 @@ def compare(
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the runs and the report.")] = Path("runs/demo"),
+    folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the runs and the report.")] = Path(
+        "runs/demo"
+    ),
     quiet: Quiet = False,
 ) -> None:
     """A one-minute tour: three methods on three overlapping cells with embedded real data, and a report to open."""
@@ -154,7 +181,9 @@ def demo(
 @app.command()
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run folders, or folders of run folders.")],
-    out_file: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Where to write [DIR/report.html].")] = None,
+    out_file: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write [DIR/report.html].")
+    ] = None,
 ) -> None:
     """The HTML report of one or several runs."""
     from fedloom.record.report import write_report
@@ -218,7 +247,9 @@ def _describe(simulation: Any, method: str) -> None:
 def _summary(summary: dict[str, Any], folder: Path | None) -> None:
     final, best = summary["final"], summary["best"]
     if "accuracy" in final:
-        out.print(f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} after cloud round {best['cloud_round']})")
+        out.print(
+            f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} after cloud round {best['cloud_round']})"
+        )
     elif "rmse" in final:
         out.print(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} after cloud round {best['cloud_round']})")
     out.print(

@@ -21,7 +21,7 @@ def _methods() -> Rows:
 
 
 def _scenarios() -> Rows:
-    from fedloom.simulate.scenario import names, scenario
+    from fedloom.simulator.scenarios import names, scenario
 
     return [{"scenario": name, "description": scenario(path).description} for name, path in names().items()]
 

@@ -27,6 +27,10 @@ def fetch_or_check(name: str, folder: Path | None, as_json: bool, quiet: bool) -
         yield json.dumps({"dataset": name, "train": dataset.n_train, "test": dataset.n_test, "files": files})
         return
     yield f"{name}: {dataset.n_train} training and {dataset.n_test} test samples of shape {dataset.shape}"
-    verdict = {True: "the published file", False: "NOT the published file", None: "no published hash is known"}
+    verdict = {
+        True: "the published file",
+        False: "NOT the published file",
+        None: "no published hash is known",
+    }
     for check in checks:
         yield f"  {check.found}: {check.n_bytes:,} bytes, md5 {check.md5}, {verdict[check.published]}"

@@ -30,8 +30,8 @@ def run_many(
     from fedloom.record.comparison import compare
     from fedloom.record.report import write_report
     from fedloom.record.runs import read_run
-    from fedloom.simulate import make_method
-    from fedloom.simulate import scenario as read_scenario
+    from fedloom.simulator import make_method
+    from fedloom.simulator import scenario as read_scenario
 
     chosen = read_scenario(scenario, changes)
     if not methods:
@@ -50,7 +50,19 @@ def run_many(
     extra = [] if data_folder is None else ["--from", str(data_folder)]
     commands = {
         f"{m} seed {s}": [
-            *(sys.executable, "-m", "fedloom", "run", str(file), "--method", m, "--seed", str(s), "--out", str(path)),
+            *(
+                sys.executable,
+                "-m",
+                "fedloom",
+                "run",
+                str(file),
+                "--method",
+                m,
+                "--seed",
+                str(s),
+                "--out",
+                str(path),
+            ),
             *("--resume", "--progress-lines", "--workers", str(max(1, n_cores // n_jobs)), *extra),
         ]
         for (m, s), path in folders.items()

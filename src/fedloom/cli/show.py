@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 out = Console()
 notes = Console(stderr=True)
@@ -39,7 +46,9 @@ def figures(measures: dict[str, float | int]) -> str:
         parts.append(f"accuracy {measures['accuracy']:.1%}")
     elif "rmse" in measures:
         parts.append(f"rmse {measures['rmse']:.4g}")
-    parts.append(f"after {seconds(measures['time_s'])}, {amount(measures['energy_j'], 'J')}, {amount(measures['bytes'], 'B')}")
+    parts.append(
+        f"after {seconds(measures['time_s'])}, {amount(measures['energy_j'], 'J')}, {amount(measures['bytes'], 'B')}"
+    )
     return " ".join(parts)
 
 
@@ -65,5 +74,3 @@ def amount(value: float, unit: str) -> str:
         if abs(value) >= size:
             return f"{value / size:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}"
-
-

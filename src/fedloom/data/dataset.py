@@ -158,9 +158,7 @@ class Dataset:
 def _samples(name: str, value: ArrayLike) -> Array:
     x = np.asarray(value)
     if x.ndim < 2 or len(x) == 0 or 0 in x.shape:
-        raise ValueError(
-            f"{name} must have shape (samples, features) or (samples, channels, ...), got {x.shape}"
-        )
+        raise ValueError(f"{name} must have shape (samples, features) or (samples, channels, ...), got {x.shape}")
     if not (np.issubdtype(x.dtype, np.number) or x.dtype == np.bool_) or np.iscomplexobj(x):
         raise ValueError(f"{name} must hold real numbers, got {x.dtype}")
     if x.dtype == np.uint8:
@@ -174,9 +172,7 @@ def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
     y = np.asarray(value)
     if n_classes == 0:
         if y.ndim != 2 or len(y) != n:
-            raise ValueError(
-                f"{name} must have shape ({n}, targets) as n_classes is 0 (regression), got {y.shape}"
-            )
+            raise ValueError(f"{name} must have shape ({n}, targets) as n_classes is 0 (regression), got {y.shape}")
         y = y.astype(np.float32, copy=False)
         _finite(name, y)
         return y
@@ -188,8 +184,7 @@ def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
     bad = np.flatnonzero((y < 0) | (y >= n_classes))
     if len(bad):
         raise ValueError(
-            f"{name} must lie in 0..{n_classes - 1}, "
-            f"got {y[bad[0]]} at sample {bad[0]} ({len(bad)} such labels)"
+            f"{name} must lie in 0..{n_classes - 1}, got {y[bad[0]]} at sample {bad[0]} ({len(bad)} such labels)"
         )
     return y
 
@@ -197,9 +192,7 @@ def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
 def _users(name: str, value: ArrayLike, n: int) -> NDArray[np.int64]:
     user = np.asarray(value)
     if user.shape != (n,) or not np.issubdtype(user.dtype, np.integer):
-        raise ValueError(
-            f"{name} must be {n} whole numbers, one for each sample, got {user.dtype} {user.shape}"
-        )
+        raise ValueError(f"{name} must be {n} whole numbers, one for each sample, got {user.dtype} {user.shape}")
     return user.astype(np.int64, copy=False)
 
 

@@ -269,9 +269,7 @@ def find(name: str, directory: str | os.PathLike[str] | None = None) -> dict[str
     also = f" (or {', '.join(source.archives)})" if source.archives else ""
     tried = "".join(f"\n  {folder}{'' if folder.is_dir() else ' (no such folder)'}" for folder in looked)
     incomplete = "".join(f"\n{line}" for line in partial)
-    raise FileNotFoundError(
-        f"dataset {name}: no {wanted}{also}; looked in{tried}{incomplete}\n{_how_to_get(name)}"
-    )
+    raise FileNotFoundError(f"dataset {name}: no {wanted}{also}; looked in{tried}{incomplete}\n{_how_to_get(name)}")
 
 
 def contents(name: str, directory: str | os.PathLike[str] | None = None) -> dict[str, tuple[Found, bytes]]:
@@ -353,9 +351,7 @@ def read_files(hits: Mapping[str, Found]) -> dict[str, tuple[Found, bytes]]:
             try:
                 raw = hit.path.read_bytes()
             except FileNotFoundError:
-                raise FileNotFoundError(
-                    f"{hit.path} is missing, though other files of its dataset are there"
-                ) from None
+                raise FileNotFoundError(f"{hit.path} is missing, though other files of its dataset are there") from None
             read[file] = (hit, _gunzip(raw, hit.path, file) if raw[:2] == b"\x1f\x8b" else raw)
     return {file: read[file] for file in hits}
 
@@ -364,13 +360,7 @@ def _gunzip(raw: bytes, path: Path, file: str) -> bytes:
     try:
         return gzip.decompress(raw)
     except (EOFError, OSError, zlib.error) as error:
-        sizes = {
-            p.n_bytes
-            for s in SOURCES.values()
-            for files in s.alternatives
-            for f, p in files.items()
-            if f == file
-        }
+        sizes = {p.n_bytes for s in SOURCES.values() for files in s.alternatives for f, p in files.items() if f == file}
         expected = "".join(f"; the published contents have {n} bytes" for n in sizes if n)
         raise ValueError(
             f"{path}: damaged or cut short: its {len(raw)} bytes unpack to {_unpackable(raw)} bytes "

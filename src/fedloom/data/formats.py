@@ -27,9 +27,7 @@ def idx(data: bytes, name: str, n_dims: int) -> Bytes:
         )
     header = 4 + 4 * n_dims
     if len(data) < header:
-        raise ValueError(
-            f"{name}: expected a header of {header} bytes, got {len(data)} bytes in all; {_AGAIN}"
-        )
+        raise ValueError(f"{name}: expected a header of {header} bytes, got {len(data)} bytes in all; {_AGAIN}")
     shape = tuple(np.frombuffer(data, ">u4", count=n_dims, offset=4).tolist())
     expected = header + int(np.prod(shape, dtype=object))
     if len(data) != expected:
@@ -62,14 +60,10 @@ def svhn(data: bytes, name: str) -> tuple[Bytes, Bytes]:
     try:
         arrays = loadmat(io.BytesIO(data), variable_names=("X", "y"))
     except Exception as error:  # a damaged file makes scipy raise almost anything
-        raise ValueError(
-            f"{name}: cannot be read as a Matlab file of {len(data)} bytes ({error}); {_AGAIN}"
-        ) from error
+        raise ValueError(f"{name}: cannot be read as a Matlab file of {len(data)} bytes ({error}); {_AGAIN}") from error
     x, y = _keys(arrays, name, ("X", "y"))
     if x.ndim != 4 or x.shape[:3] != (32, 32, 3) or x.dtype != np.uint8:
-        raise ValueError(
-            f"{name}: expected X of shape (32, 32, 3, n) uint8, got {x.shape} {x.dtype}; {_AGAIN}"
-        )
+        raise ValueError(f"{name}: expected X of shape (32, 32, 3, n) uint8, got {x.shape} {x.dtype}; {_AGAIN}")
     if y.size != x.shape[3]:
         raise ValueError(f"{name}: expected {x.shape[3]} labels, one for each image, got {y.size}; {_AGAIN}")
     if y.size == 0 or y.min() < 1 or y.max() > 10:
@@ -83,13 +77,9 @@ def npz(data: bytes, name: str, keys: tuple[str, ...]) -> tuple[Array, ...]:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             return _keys(arrays, name, keys)
     except (OSError, EOFError, KeyError, ValueError) as error:
-        raise ValueError(
-            f"{name}: cannot be read as an .npz file of {len(data)} bytes ({error}); {_AGAIN}"
-        ) from error
+        raise ValueError(f"{name}: cannot be read as an .npz file of {len(data)} bytes ({error}); {_AGAIN}") from error
     except Exception as error:  # zipfile and zlib have errors of their own
-        raise ValueError(
-            f"{name}: the .npz file of {len(data)} bytes is damaged ({error}); {_AGAIN}"
-        ) from error
+        raise ValueError(f"{name}: the .npz file of {len(data)} bytes is damaged ({error}); {_AGAIN}") from error
 
 
 def windows(data: bytes, name: str) -> Windows:
@@ -97,15 +87,12 @@ def windows(data: bytes, name: str) -> Windows:
     x, y, user = npz(data, name, ("X", "y", "user"))
     if x.ndim != 3 or x.shape[1:] != (128, 6) or y.shape != (len(x),) or user.shape != (len(x),):
         raise ValueError(
-            f"{name}: expected X (n, 128, 6), y (n,) and user (n,), "
-            f"got {x.shape}, {y.shape} and {user.shape}; {_AGAIN}"
+            f"{name}: expected X (n, 128, 6), y (n,) and user (n,), got {x.shape}, {y.shape} and {user.shape}; {_AGAIN}"
         )
     return x.astype(np.float32, copy=False), y.astype(np.int64), user.astype(np.int64)
 
 
-def hapt_signals(
-    labels: bytes, name: str, signal: Callable[[list[str]], Mapping[str, tuple[str, bytes]]]
-) -> Windows:
+def hapt_signals(labels: bytes, name: str, signal: Callable[[list[str]], Mapping[str, tuple[str, bytes]]]) -> Windows:
     """Windows of the raw HAPT recordings: x (n, 128, 6) float32, label (n,) 0..5, user (n,).
 
     labels   labels.txt: rows of experiment, user, activity 1..12, first and last sample (counted from 1)
@@ -126,24 +113,19 @@ def hapt_signals(
     for e, u in recordings:
         acc, gyro = (_table(data, where, 3) for where, data in (read[files.pop(0)], read[files.pop(0)]))
         if len(acc) != len(gyro):
-            raise ValueError(
-                f"{name}: experiment {e} has {len(acc)} accelerations but {len(gyro)} angular speeds"
-            )
+            raise ValueError(f"{name}: experiment {e} has {len(acc)} accelerations but {len(gyro)} angular speeds")
         values = np.concatenate([acc, gyro], axis=1).astype(np.float32)  # (samples, 6)
         for activity, first, last in rows[(rows[:, 0] == e) & (rows[:, 1] == u), 2:].tolist():
             if not 1 <= first <= last <= len(values):
                 raise ValueError(
-                    f"{name}: experiment {e} has samples 1..{len(values)}, "
-                    f"but a segment runs from {first} to {last}"
+                    f"{name}: experiment {e} has samples 1..{len(values)}, but a segment runs from {first} to {last}"
                 )
             for start in range(first - 1, last - 127, 64) if activity <= 6 else ():
                 x.append(values[start : start + 128])
                 y.append(activity - 1)
                 user.append(u)
     if not x:
-        raise ValueError(
-            f"{name}: no labelled segment of a basic activity is as long as a window of 128 samples"
-        )
+        raise ValueError(f"{name}: no labelled segment of a basic activity is as long as a window of 128 samples")
     return np.stack(x), np.array(y, dtype=np.int64), np.array(user, dtype=np.int64)
 
 
@@ -155,16 +137,12 @@ def _table(data: bytes, name: str, n_columns: int) -> NDArray[np.float64]:
     except ValueError as error:
         raise ValueError(f"{name}: expected rows of {n_columns} numbers ({error}); {_AGAIN}") from error
     if table.shape[1] != n_columns:
-        raise ValueError(
-            f"{name}: expected rows of {n_columns} numbers, got rows of {table.shape[1]}; {_AGAIN}"
-        )
+        raise ValueError(f"{name}: expected rows of {n_columns} numbers, got rows of {table.shape[1]}; {_AGAIN}")
     return table
 
 
 def _keys(arrays: Mapping[str, Any], name: str, keys: tuple[str, ...]) -> tuple[Array, ...]:
     there = [key for key in arrays if not key.startswith("__")]
     if lacking := [key for key in keys if key not in there]:
-        raise ValueError(
-            f"{name}: expected arrays {', '.join(keys)}, lacks {', '.join(lacking)}, has {there}"
-        )
+        raise ValueError(f"{name}: expected arrays {', '.join(keys)}, lacks {', '.join(lacking)}, has {there}")
     return tuple(np.asarray(arrays[key]) for key in keys)

@@ -46,9 +46,7 @@ class GaussianSettings(Settings):
     n_train: int = Field(4000, ge=1)
     n_test: int = Field(2000, ge=1)
     modes_per_class: int = Field(2, ge=1)
-    spread: float = Field(
-        0.75, gt=0, description="standard deviation of the modes' centres, in units of the noise"
-    )
+    spread: float = Field(0.75, gt=0, description="standard deviation of the modes' centres, in units of the noise")
     seed: int = Field(0, ge=0, description="of the data; independent of a run's seed")
 
 
@@ -210,9 +208,7 @@ def gaussian_mixture(
     _check.whole("n_test", n_test)
     x_train, y_train = draw(n_train)
     x_test, y_test = draw(n_test)
-    return Dataset(
-        name="gaussian", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test, n_classes=n_classes
-    )
+    return Dataset(name="gaussian", x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test, n_classes=n_classes)
 
 
 def _gaussian(settings: GaussianSettings) -> Dataset:
@@ -235,17 +231,13 @@ def _idx(name: str, directory: Directory) -> Dataset:
 
 def _cifar10(name: str, directory: Directory) -> Dataset:
     read = files.contents(name, directory)
-    batches = [
-        formats.cifar(data, str(where), 1) for where, data in read.values()
-    ]  # five of training, one of test
+    batches = [formats.cifar(data, str(where), 1) for where, data in read.values()]  # five of training, one of test
     train = tuple(np.concatenate(parts) for parts in zip(*batches[:-1]))
     return _images(name, (train[0], train[1]), batches[-1], 10)
 
 
 def _cifar100(name: str, directory: Directory) -> Dataset:
-    train, test = (
-        formats.cifar(data, str(where), 2) for where, data in files.contents(name, directory).values()
-    )
+    train, test = (formats.cifar(data, str(where), 2) for where, data in files.contents(name, directory).values())
     return _images(name, train, test, 100)
 
 
@@ -282,9 +274,7 @@ def _hapt(name: str, directory: Directory) -> Dataset:
             train.append(index[: len(index) - n_test - (n_test > 0)])
     first, last = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
     if len(last) == 0:
-        raise ValueError(
-            f"{where}: no person has five windows of one activity, so there is nothing to test on"
-        )
+        raise ValueError(f"{where}: no person has five windows of one activity, so there is nothing to test on")
     channels_first = np.ascontiguousarray(x.transpose(0, 2, 1))
     return Dataset(
         name=name,
@@ -327,12 +317,9 @@ def _fashion_mini() -> Dataset:
     found = hashlib.sha256(data).hexdigest()
     if found != FASHION_MINI_SHA256:
         raise ValueError(
-            f"{file}: expected sha256 {FASHION_MINI_SHA256}, got {found} ({len(data)} bytes); "
-            "reinstall fedloom"
+            f"{file}: expected sha256 {FASHION_MINI_SHA256}, got {found} ({len(data)} bytes); reinstall fedloom"
         )
-    x_train, y_train, x_test, y_test = formats.npz(
-        data, str(file), ("x_train", "y_train", "x_test", "y_test")
-    )
+    x_train, y_train, x_test, y_test = formats.npz(data, str(file), ("x_train", "y_train", "x_test", "y_test"))
     return _images("fashion-mini", (x_train[:, None], y_train), (x_test[:, None], y_test), 10)
 
 

@@ -102,9 +102,7 @@ def by_classes(
     return by_label_sets(y, sets, rng, volume=volume, samples_per_class=samples_per_class)
 
 
-def deal_classes(
-    classes: Sequence[int], n_hands: int, per_hand: int, rng: np.random.Generator
-) -> list[list[int]]:
+def deal_classes(classes: Sequence[int], n_hands: int, per_hand: int, rng: np.random.Generator) -> list[list[int]]:
     """Deal `per_hand` distinct classes to each of `n_hands` hands; class counts differ by at most one.
 
     From a shuffled deck of all classes, each hand takes the first cards it does not have yet; a new deck
@@ -116,9 +114,7 @@ def deal_classes(
     if len(set(classes)) != len(classes):
         raise ValueError(f"classes must be distinct, got {list(classes)}")
     if per_hand > len(classes):
-        raise ValueError(
-            f"classes per client must be at most the number of classes, {len(classes)}, got {per_hand}"
-        )
+        raise ValueError(f"classes per client must be at most the number of classes, {len(classes)}, got {per_hand}")
     hands: list[list[int]] = []
     deck: list[int] = []
     for _ in range(n_hands):
@@ -231,9 +227,7 @@ def local_tests(
         held = np.flatnonzero(row)
         # n row_c / sum(row) <= available_c, in whole numbers so that the largest remainder cannot overshoot
         n = min(n_per_client, int((available[held] * row.sum() // row[held]).min()))
-        drawn = [
-            rng.choice(of_class[c], m, replace=False) for c, m in zip(held, largest_remainder(row[held], n))
-        ]
+        drawn = [rng.choice(of_class[c], m, replace=False) for c, m in zip(held, largest_remainder(row[held], n))]
         tests.append(np.sort(np.concatenate(drawn)))
     return tests
 
@@ -266,14 +260,10 @@ def as_labels(labels: ArrayLike) -> NDArray[np.int64]:
 def _counts(label_counts: ArrayLike) -> NDArray[np.int64]:
     counts = np.asarray(label_counts)
     if counts.ndim != 2 or not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
-        raise ValueError(
-            f"label_counts must be whole numbers >= 0 of shape (K, C), got {counts.dtype} {counts.shape}"
-        )
+        raise ValueError(f"label_counts must be whole numbers >= 0 of shape (K, C), got {counts.dtype} {counts.shape}")
     empty = np.flatnonzero(counts.sum(axis=1) == 0).tolist()
     if empty:
-        raise ValueError(
-            f"clients {empty} hold no samples, so they have no label proportions; leave them out"
-        )
+        raise ValueError(f"clients {empty} hold no samples, so they have no label proportions; leave them out")
     return counts.astype(np.int64, copy=False)
 
 

@@ -35,9 +35,7 @@ class DirichletPartition(Settings):
     """Each class split by random proportions."""
 
     kind: Literal["dirichlet"] = "dirichlet"
-    concentration: float = Field(
-        0.5, gt=0, description="small: few classes for each client; large: nearly iid"
-    )
+    concentration: float = Field(0.5, gt=0, description="small: few classes for each client; large: nearly iid")
     min_samples: int = Field(1, ge=1, description="for every client")
 
 
@@ -48,9 +46,7 @@ class SizesPartition(Settings):
     relative_std: float = Field(0.3, ge=0, description="standard deviation of the sizes / their mean")
     relative_least: float = Field(0.1, ge=0, le=1, description="smallest size / mean size")
     classes_per_client: int | None = Field(None, ge=1, description="by default labels come as they fall")
-    min_share: float = Field(
-        0.2, ge=0, le=1, description="least part of an even share of each of a client's classes"
-    )
+    min_share: float = Field(0.2, ge=0, le=1, description="least part of an even share of each of a client's classes")
 
 
 class UserPartition(Settings):
@@ -99,22 +95,16 @@ def _sized(
 ) -> list[partition.Indices]:
     mean = dataset.n_train / n_clients
     least = max(1.0, settings.relative_least * mean)
-    wanted = sizes.target_sizes(
-        dataset.n_train, n_clients, settings.relative_std * mean, rng=rng, least=least
-    )
+    wanted = sizes.target_sizes(dataset.n_train, n_clients, settings.relative_std * mean, rng=rng, least=least)
     if settings.classes_per_client is None:
         return sizes.by_sizes(dataset.n_train, wanted, rng)
     labels = _labels(dataset, settings.kind)
-    return sizes.by_sizes_and_classes(
-        labels, wanted, settings.classes_per_client, rng, min_share=settings.min_share
-    )
+    return sizes.by_sizes_and_classes(labels, wanted, settings.classes_per_client, rng, min_share=settings.min_share)
 
 
 def _users(dataset: Dataset, n_clients: int, rng: np.random.Generator) -> list[partition.Indices]:
     if dataset.user is None:
-        raise ValueError(
-            f"dataset {dataset.name} does not say which user a sample comes from; use another partition"
-        )
+        raise ValueError(f"dataset {dataset.name} does not say which user a sample comes from; use another partition")
     parts = partition.by_user(dataset.user)
     if n_clients > len(parts):
         raise ValueError(f"dataset {dataset.name} has {len(parts)} users, too few for {n_clients} clients")

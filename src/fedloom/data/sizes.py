@@ -117,8 +117,7 @@ def by_sizes_and_classes(
     _check.whole("classes_per_client", classes_per_client)
     if classes_per_client > len(classes):
         raise ValueError(
-            f"classes per client must be at most the number of classes, {len(classes)}, "
-            f"got {classes_per_client}"
+            f"classes per client must be at most the number of classes, {len(classes)}, got {classes_per_client}"
         )
     if not 0 <= min_share <= 1:
         raise ValueError(f"min_share must lie in 0..1, got {min_share:g}")
@@ -258,15 +257,9 @@ def _round_cells(x: NDArray[np.float64], available: NDArray[np.integer]) -> NDAr
 def _sizes(sizes: ArrayLike, n_samples: int) -> NDArray[np.int64]:
     wanted = np.asarray(sizes)
     if wanted.ndim != 1 or len(wanted) == 0 or not np.issubdtype(wanted.dtype, np.integer):
-        raise ValueError(
-            f"sizes must be whole numbers of shape (clients,), got {wanted.dtype} {wanted.shape}"
-        )
+        raise ValueError(f"sizes must be whole numbers of shape (clients,), got {wanted.dtype} {wanted.shape}")
     if int(wanted.min()) < 1:
-        raise ValueError(
-            f"sizes must be at least 1, got {int(wanted.min())} for client {int(np.argmin(wanted))}"
-        )
+        raise ValueError(f"sizes must be at least 1, got {int(wanted.min())} for client {int(np.argmin(wanted))}")
     if int(wanted.sum()) > n_samples:
-        raise ValueError(
-            f"sizes must sum to at most the {n_samples} samples there are, got {int(wanted.sum())}"
-        )
+        raise ValueError(f"sizes must sum to at most the {n_samples} samples there are, got {int(wanted.sum())}")
     return wanted.astype(np.int64, copy=False)

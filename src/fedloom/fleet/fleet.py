@@ -156,9 +156,7 @@ class Fleet:
         self._last_state = (cloud_round, state)
         return state
 
-    def _moved(
-        self, position_m: Array, home: Homes, transition: Array, cloud_round: int
-    ) -> tuple[Array, Homes]:
+    def _moved(self, position_m: Array, home: Homes, transition: Array, cloud_round: int) -> tuple[Array, Homes]:
         """One step of the chain; a device that moves stands anywhere in its new cell, at its old height."""
         rng = stream(self.seed, "mobility", cloud_round)
         new_home = mobility.move(home, transition, rng)
@@ -179,9 +177,7 @@ class Fleet:
             "edge_up": hops.hop(settings.device_edge.up, to_cell, self._rng("edge_up", t_links)),
             "edge_down": hops.hop(settings.device_edge.down, to_cell, self._rng("edge_down", t_links)),
             "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
-            "backhaul_down": hops.hop(
-                settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)
-            ),
+            "backhaul_down": hops.hop(settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)),
             "cloud_up": hops.none(self.n_devices),
             "cloud_down": hops.none(self.n_devices),
         }

@@ -90,9 +90,7 @@ def cell_grid(shape: str, n: int, spacing_m: float) -> Array:
     height = np.sqrt(3) / 2
     if shape == "triangle":
         if n != 3:
-            raise ValueError(
-                f"shape triangle has n = 3 cells, got n = {n}; use hex or line for other numbers"
-            )
+            raise ValueError(f"shape triangle has n = 3 cells, got n = {n}; use hex or line for other numbers")
         return spacing_m * np.array([[0.0, 0.0], [1.0, 0.0], [0.5, height]])
     if shape == "line":
         return spacing_m * np.column_stack([np.arange(n, dtype=np.float64), np.zeros(n)])
@@ -127,8 +125,7 @@ def in_region(
     for device, cell_set in enumerate(wanted):
         if not cell_set or not cell_set <= set(range(len(centres))):
             raise ValueError(
-                f"device {device} must want at least one of the cells 0..{len(centres) - 1}, "
-                f"got {sorted(cell_set)}"
+                f"device {device} must want at least one of the cells 0..{len(centres) - 1}, got {sorted(cell_set)}"
             )
         devices.setdefault(frozenset(cell_set), []).append(device)
     positions = np.empty((len(wanted), 2))
@@ -137,9 +134,7 @@ def in_region(
     return positions
 
 
-def three_cells(
-    exclusive: int = 14, pair: int = 4, triple: int = 3
-) -> tuple[list[frozenset[int]], NDArray[np.int64]]:
+def three_cells(exclusive: int = 14, pair: int = 4, triple: int = 3) -> tuple[list[frozenset[int]], NDArray[np.int64]]:
     """Three cells: `exclusive` devices in each, `pair` in each overlap of two, `triple` in that of all three.
 
     Returns the cells each device is in reach of, and homes (K,), K = 3 (exclusive + pair) + triple, in the

@@ -295,9 +295,7 @@ class GivenLinks(Settings):
 
 
 HopLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink, Field(discriminator="kind")]
-PeerLink = Annotated[
-    FreeLink | FixedLink | RateLink | RadioLink | DrawnLinks | GivenLinks, Field(discriminator="kind")
-]
+PeerLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink | DrawnLinks | GivenLinks, Field(discriminator="kind")]
 
 
 class DeviceEdge(Settings):
@@ -395,9 +393,7 @@ class ClassesLaw(Settings):
 
     @field_validator("shares")
     @classmethod
-    def _shares_of_one(
-        cls, shares: tuple[float, ...] | None, info: ValidationInfo
-    ) -> tuple[float, ...] | None:
+    def _shares_of_one(cls, shares: tuple[float, ...] | None, info: ValidationInfo) -> tuple[float, ...] | None:
         if shares is None:
             return shares
         _same_length("shares", shares, len(info.data["values"]) if "values" in info.data else None)
@@ -412,9 +408,7 @@ class ClassesLaw(Settings):
 
 
 Law = Annotated[FixedLaw | UniformLaw | NormalLaw | ClassesLaw, Field(discriminator="kind")]
-Unit = Literal[
-    "seconds-per-step", "seconds-per-sample", "seconds-per-session", "steps-per-second", "cycles-per-second"
-]
+Unit = Literal["seconds-per-step", "seconds-per-sample", "seconds-per-session", "steps-per-second", "cycles-per-second"]
 
 
 class ComputeSettings(Settings):
@@ -447,9 +441,7 @@ class ComputeSettings(Settings):
                 f"got unit {self.unit}, cycles_per_sample {self.cycles_per_sample}"
             )
         if self.unit.endswith("per-second") and self.law.least <= 0:
-            raise ValueError(
-                f"a law in {self.unit} must stay above 0, got a least value of {self.law.least:g}"
-            )
+            raise ValueError(f"a law in {self.unit} must stay above 0, got a least value of {self.law.least:g}")
         return self
 
 
@@ -497,9 +489,7 @@ class FleetSettings(Settings):
         if isinstance(value, ThreeCellsPlacement):
             placed = value.n_devices
             if cells.n_cells != 3:
-                raise ValueError(
-                    f"three-cells needs 3 cells, got cells kind {cells.kind} with {cells.n_cells}"
-                )
+                raise ValueError(f"three-cells needs 3 cells, got cells kind {cells.kind} with {cells.n_cells}")
         elif isinstance(value, RectanglesPlacement):
             placed = sum(value.counts)
         elif isinstance(value, CoordinatesPlacement):
@@ -515,16 +505,12 @@ class FleetSettings(Settings):
     def _matrix_fits(cls, value: PeerLink, info: ValidationInfo) -> PeerLink:
         n_devices = info.data.get("n_devices")
         if isinstance(value, GivenLinks) and n_devices not in (None, len(value.matrix_bit_s)):
-            raise ValueError(
-                f"matrix_bit_s is for {len(value.matrix_bit_s)} devices, but n_devices is {n_devices}"
-            )
+            raise ValueError(f"matrix_bit_s is for {len(value.matrix_bit_s)} devices, but n_devices is {n_devices}")
         return value
 
     @field_validator("mobility")
     @classmethod
-    def _somewhere_to_go(
-        cls, value: MobilitySettings | None, info: ValidationInfo
-    ) -> MobilitySettings | None:
+    def _somewhere_to_go(cls, value: MobilitySettings | None, info: ValidationInfo) -> MobilitySettings | None:
         cells = info.data.get("cells")
         if value is not None and cells is not None and cells.n_cells < 2:
             raise ValueError("mobility needs at least two cells, got one; leave it out or set cells")

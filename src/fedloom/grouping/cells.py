@@ -13,7 +13,7 @@ def one_cloud(view: View, rng: np.random.Generator) -> Topology:
 
 def home_cells(view: View, rng: np.random.Generator) -> Topology:
     """Each client reports to the edge server of its home cell."""
-    n_cells, n_clients = view.in_reach.shape
+    n_cells = len(view.in_reach)
     cover = (np.arange(n_cells)[:, None] == view.home[None, :]) & view.snapshot.active
     return Topology(cover=cover, kind="edge", host=np.arange(n_cells))
 

@@ -46,7 +46,7 @@ class Topology:
     @property
     def n_reached(self) -> NDArray[np.int64]:
         """|S_k|: how many aggregators each client reports to, (K,)."""
-        return self.cover.sum(axis=0)
+        return np.asarray(self.cover.sum(axis=0))
 
     def pace_groups(self) -> list[NDArray[np.int64]]:
         """Aggregators whose edge rounds run together: on one host, or linked by a shared client. Sorted index arrays."""
@@ -54,4 +54,6 @@ class Topology:
         together = (self.cover.astype(np.int32) @ self.cover.T.astype(np.int32)) > 0
         together |= self.host[:, None] == self.host[None, :]
         n_groups, label = connected_components(csr_array(together), directed=False)
-        return [np.flatnonzero(label == g) for g in range(n_groups)] if n_groups < n else [np.array([i]) for i in range(n)]
+        return (
+            [np.flatnonzero(label == g) for g in range(n_groups)] if n_groups < n else [np.array([i]) for i in range(n)]
+        )

@@ -66,4 +66,6 @@ class View:
 
     def _require(self, need: Need) -> None:
         if need not in self.needs:
-            raise ValueError(f"this method asked for {need.value} without declaring it; add Need.{need.name} to its needs")
+            raise ValueError(
+                f"this method asked for {need.value} without declaring it; add Need.{need.name} to its needs"
+            )

@@ -8,7 +8,15 @@ import numpy as np
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View
-from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports, by_size, by_total, mean_of_aggregators
+from fedloom.mixing import (
+    Arrivals,
+    CloudWeights,
+    EdgeWeights,
+    Reports,
+    by_size,
+    by_total,
+    mean_of_aggregators,
+)
 from fedloom.mixing.weights import Floats
 from fedloom.pacing import Offer, Pace, lockstep
 

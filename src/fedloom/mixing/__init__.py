@@ -6,7 +6,15 @@ from fedloom.mixing.starts import mean_of_aggregators
 from fedloom.mixing.weights import Arrivals, CloudWeights, EdgeWeights, Reports
 
 __all__ = [
-    "Arrivals", "CloudWeights", "EdgeWeights", "Reports",
-    "by_reported", "by_size", "by_split_size", "by_total",
-    "mean_of_aggregators", "polynomial_cloud", "polynomial_edge",
+    "Arrivals",
+    "CloudWeights",
+    "EdgeWeights",
+    "Reports",
+    "by_reported",
+    "by_size",
+    "by_split_size",
+    "by_total",
+    "mean_of_aggregators",
+    "polynomial_cloud",
+    "polynomial_edge",
 ]

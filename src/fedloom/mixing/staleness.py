@@ -1,6 +1,6 @@
 """Weights of asynchronous merges: the older an update, the less it moves the model.
 
-    w <- (1 - a) w + a w_new,   a = a_0 (1 + s)^(-power),   s = staleness
+w <- (1 - a) w + a w_new,   a = a_0 (1 + s)^(-power),   s = staleness
 """
 
 from collections.abc import Callable

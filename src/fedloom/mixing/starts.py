@@ -1,5 +1,7 @@
 """Where a client starts: B (K, N) row-stochastic, client models = B @ aggregator models."""
 
+import numpy as np
+
 from fedloom.grouping.topology import Topology
 from fedloom.mixing.weights import Floats
 
@@ -10,4 +12,4 @@ def mean_of_aggregators(topology: Topology) -> Floats:
     B_kn = cover_nk / |S_k| (HHFL, step 2). Rows of clients that report to nobody are zero.
     """
     reached = topology.n_reached
-    return topology.cover.T / reached.clip(min=1)[:, None]
+    return np.asarray(topology.cover.T / reached.clip(min=1)[:, None])

@@ -32,9 +32,7 @@ class Axis:
 
     def unit(self, value: float) -> tuple[float, str]:
         """The largest unit that is not larger than `value`."""
-        return next(
-            ((size, name) for size, name in reversed(self.units) if abs(value) >= size), self.units[0]
-        )
+        return next(((size, name) for size, name in reversed(self.units) if abs(value) >= size), self.units[0])
 
     def text(self, mean: float, std: float | None = None) -> str:
         """In a unit that fits; without the deviation if it is exactly 0, as where no chance is involved.
@@ -48,20 +46,16 @@ class Axis:
 
 AXES = {
     "steps": Axis("local_steps", "steps", "local steps", ((1.0, ""),)),
-    "seconds": Axis(
-        "time_s", "time", "simulated time", ((1.0, "s"), (60.0, "min"), (3600.0, "h"), (86400.0, "d"))
-    ),
+    "seconds": Axis("time_s", "time", "simulated time", ((1.0, "s"), (60.0, "min"), (3600.0, "h"), (86400.0, "d"))),
     "joules": Axis("energy_j", "energy", "energy", ((1.0, "J"), (1e3, "kJ"), (1e6, "MJ"), (1e9, "GJ"))),
-    "bytes": Axis(
-        "bytes", "traffic", "traffic", ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
-    ),
+    "bytes": Axis("bytes", "traffic", "traffic", ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))),
 }
 NEVER = "–"
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and sample standard deviation of `n` runs. mean: None if a run has no value; std: None for one run."""
+    """Mean (None if a run has no value) and sample standard deviation (None for one run) of `n` runs."""
 
     mean: float | None
     std: float | None
@@ -295,10 +289,9 @@ def _warnings(runs: Sequence[Run]) -> tuple[str, ...]:
         name = f"{run.method} with seed {run.seed}"
         if not run.finished:
             last = run.scenario.get("training", {}).get("cloud_rounds")
+            done = int(run.metrics["cloud_round"][-1])
             of = f" of {last}" if last else ""
-            found.append(
-                f"{name} is unfinished: evaluated up to cloud round {run.metrics['cloud_round'].max()}{of}"
-            )
+            found.append(f"{name} is unfinished: evaluated up to cloud round {done}{of}")
         if _final(run) is None:
             found.append(f"{name} diverged: its last {run.measure} is not a finite number")
     different = sorted({key for run in runs for key in _differences(run.scenario, runs[0].scenario)})
@@ -312,7 +305,5 @@ def _differences(a: Any, b: Any, at: str = "") -> list[str]:
     """Dotted names of the settings in which two scenarios differ."""
     if isinstance(a, dict) and isinstance(b, dict):
         keys = dict.fromkeys([*a, *b])
-        return [
-            name for k in keys for name in _differences(a.get(k), b.get(k), f"{at}.{k}" if at else str(k))
-        ]
+        return [name for k in keys for name in _differences(a.get(k), b.get(k), f"{at}.{k}" if at else str(k))]
     return [] if a == b else [at]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.simulate import Checkpoint, Simulation
+from fedloom.simulator import Checkpoint, Simulation
 
 Measures = dict[str, float | int]
 OnRound = Callable[[int, Measures], None]
@@ -33,7 +33,12 @@ class FolderError(ValueError):
 
 
 def record(
-    simulation: Simulation, method: str, folder: Path, *, resume: bool = False, on_round: OnRound | None = None
+    simulation: Simulation,
+    method: str,
+    folder: Path,
+    *,
+    resume: bool = False,
+    on_round: OnRound | None = None,
 ) -> dict[str, Any]:
     """Run the simulation and leave its record in `folder`; returns the summary.
 
@@ -144,7 +149,11 @@ def _look(folder: Path, settings: dict[str, Any], resume: bool) -> dict[str, Any
 def _difference(key: str, there: Any, here: Any) -> str:
     if isinstance(there, dict) and isinstance(here, dict):
         here = json.loads(json.dumps(here))
-        inner = [_difference(f"{key}.{k}", there.get(k), here.get(k)) for k in sorted({*there, *here}) if there.get(k) != here.get(k)]
+        inner = [
+            _difference(f"{key}.{k}", there.get(k), here.get(k))
+            for k in sorted({*there, *here})
+            if there.get(k) != here.get(k)
+        ]
         return "; ".join(inner[:3])
     return f"{key} is {there} there and {here} here"
 

@@ -3,6 +3,7 @@
   const figures = [...document.querySelectorAll(".figure")];
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const touch = matchMedia("(pointer: coarse)").matches;
+  const hover = matchMedia("(hover: hover)").matches;
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
   function theme(layout) {
@@ -18,7 +19,8 @@
   for (const figure of figures) {
     const { data, layout } = JSON.parse(figure.querySelector("script").textContent);
     if (touch) layout.dragmode = false; // a finger scrolls the page
-    const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"],
+    const config = { responsive: true, displaylogo: false, displayModeBar: hover ? "hover" : false,
+      modeBarButtons: [["toImage", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
       toImageButtonOptions: { format: "svg", filename: figure.id } };
     Plotly.newPlot(figure, data, layout, config).then(() => Plotly.relayout(figure, theme(layout)));
   }

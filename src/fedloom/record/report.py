@@ -1,7 +1,7 @@
 """One HTML file that shows what runs did: table, curves, maps, labels, ledger, and how it was made.
 
-The file holds everything it needs, plotly.js included, and loads nothing. Figures come from functions that return
-plotly figures; whatever was read from a file is escaped, both in the page and in the labels of figures.
+The file holds everything it needs, plotly.js included, and loads nothing. Figures come from functions that
+return plotly figures; whatever was read from a file is escaped, in the page and in the labels of figures.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ HOPS = {
     ("edge_cloud", "down"): ("cloud to edge", "#DDCC77"),
 }
 NEUTRAL = "#8A8F99"
-MOST_POINTS = 400  # of a curve
-MOST_PLACES = 120_000  # lines of topology drawn in all maps together
+MOST_POINTS = 250  # of a curve
+MOST_PLACES = 40_000  # lines of topology drawn in all maps together, for a file of a few megabytes
 
 
 def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None) -> Path:
@@ -86,7 +86,7 @@ def method_styles(runs: Iterable[Run]) -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Curve:
-    """A measure against a cost, over the seeds of one method: arrays (n,). costs: the mean of every cost there."""
+    """A measure against a cost, over the seeds of one method: arrays (n,). costs: mean of every cost there."""
 
     x: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -97,8 +97,9 @@ class Curve:
 def mean_curve(runs: Sequence[Run], x: str) -> Curve:
     """Mean and sample standard deviation of the runs of one method, on the union of their x.
 
-    Between evaluations a run is taken to hold its last value. After its end a finished run holds it too; where the
-    first unfinished run ends, the curve ends.
+    What is averaged is what is drawn, straight lines between evaluations: with steps, two seeds that are evaluated
+    a moment apart would seem to disagree wildly in between. After its end a finished run holds its last value;
+    where the first unfinished run ends, the curve ends.
     """
     import numpy as np
 
@@ -110,14 +111,35 @@ def mean_curve(runs: Sequence[Run], x: str) -> Curve:
     union = union[(union >= start) & (union <= end)]
     if len(union) > MOST_POINTS:
         union = union[np.unique(np.linspace(0, len(union) - 1, MOST_POINTS).round().astype(int))]
-    held = [np.searchsorted(at, union, side="right") - 1 for at in own]
 
     def on_union(name: str) -> NDArray[np.float64]:
-        return np.stack([run.metrics[name].to_numpy().astype(float)[i] for run, i in zip(runs, held)])
+        values = [run.metrics[name].to_numpy().astype(float) for run in runs]
+        return np.stack([np.interp(union, at, value) for at, value in zip(own, values)])
 
     values = on_union(measure)
     costs = {name: on_union(axis.column).mean(axis=0) for name, axis in AXES.items()}
     return Curve(union, values.mean(axis=0), values.std(axis=0, ddof=1) if len(runs) > 1 else None, costs)
+
+
+def score_range(runs: Sequence[Run]) -> tuple[float, float] | None:
+    """The scores worth showing: of all runs after their first steps, which else would flatten everything.
+
+    The first evaluation and the first twentieth of each run are left out; None if nothing is left.
+    """
+    import numpy as np
+
+    late = []
+    for run in runs:
+        values = run.metrics[run.measure].to_numpy().astype(float)
+        late.append(values[max(1, math.ceil(len(values) / 20)) :])
+    shown = np.concatenate(late)
+    shown = shown[np.isfinite(shown)]
+    if not len(shown):
+        return None
+    low, high = float(shown.min()), float(shown.max())
+    pad = 0.08 * (high - low) or 0.05 * abs(high) or 0.1
+    top = 1.0 if runs[0].measure == "accuracy" else math.inf
+    return max(low - pad, 0.0), min(high + pad, top)
 
 
 def curves_figure(runs: Sequence[Run], x: str) -> Figure:
@@ -139,6 +161,7 @@ def curves_figure(runs: Sequence[Run], x: str) -> Figure:
                     y=np.concatenate([curve.mean + curve.std, (curve.mean - curve.std)[::-1]]),
                     fill="toself",
                     fillcolor=_faded(color, 0.15),
+                    mode="lines",
                     line={"width": 0},
                     hoverinfo="skip",
                     legendgroup=str(i),
@@ -151,7 +174,7 @@ def curves_figure(runs: Sequence[Run], x: str) -> Figure:
                 y=curve.mean,
                 mode="lines+markers" if len(at) <= 40 else "lines",
                 line={"color": color, "dash": dash, "width": 2.5},
-                marker={"size": 6},
+                marker={"size": 5},
                 legendgroup=str(i),
                 name=_label(method),
                 hovertext=_curve_texts(method, curve, measure, len(same)),
@@ -161,7 +184,8 @@ def curves_figure(runs: Sequence[Run], x: str) -> Figure:
     figure = go.Figure([*bands, *lines])
     figure.update_layout(_layout(height=340, margin={"l": 56, "r": 12, "t": 10, "b": 48}), hovermode="closest")
     figure.update_xaxes(title=f"{axis.label} ({unit})" if unit else axis.label, rangemode="tozero")
-    figure.update_yaxes(title=measure, tickformat=".0%" if measure == "accuracy" else None)
+    form = ".0%" if measure == "accuracy" else None
+    figure.update_yaxes(title=measure, tickformat=form, range=score_range(runs), zeroline=False)
     return figure
 
 
@@ -173,8 +197,8 @@ def _curve_texts(method: str, curve: Curve, measure: str, n_runs: int) -> list[s
         value = score_text(measure, float(mean), std) if math.isfinite(mean) else "not finite"
         seeds = f" ({n_runs} seeds)" if n_runs > 1 else ""
         texts.append(
-            f"<b>{_label(method)}</b><br>{measure} {value}{seeds}<br>{cost['steps']} local steps · {cost['seconds']}"
-            f"<br>{cost['joules']} · {cost['bytes']}"
+            f"<b>{_label(method)}</b><br>{measure} {value}{seeds}<br>{cost['steps']} local steps"
+            f"<br>{cost['seconds']} · {cost['joules']} · {cost['bytes']}"
         )
     return texts
 
@@ -196,7 +220,7 @@ def distinct_topologies(runs: Sequence[Run]) -> list[tuple[list[str], Run]]:
 
 
 def aggregator_names(place: pl.DataFrame) -> dict[int, str]:
-    """Names such as "edge 0" or "head 12", by the host; with several clusters on one host also by the cluster."""
+    """Names such as "edge 0" or "head 12", by host; with several clusters on a host also by cluster."""
     pairs = place.select("aggregator", "host", "kind").unique().sort("aggregator").rows()
     hosts = [host for aggregator, host, _ in pairs if aggregator >= 0]
     names = {}
@@ -237,13 +261,21 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
     for traces in moving[1:]:
         for trace in traces:
             trace.visible = False
+    below = 85 if len(rounds) > 1 else 0  # pixels for the slider
     figure = go.Figure([*fixed, *(trace for traces in moving for trace in traces)])
     figure.update_layout(
-        _layout(height=470, margin={"l": 60, "r": 10, "t": 10, "b": 90 if len(rounds) == 1 else 150}),
+        _layout(height=470 + below, margin={"l": 60, "r": 10, "t": 10, "b": 95 + below}),
         shapes=_cell_shapes(run),
         hovermode="closest",
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": -0.14, "yanchor": "top", "itemclick": False, "itemdoubleclick": False},
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "y": -0.14,
+            "yanchor": "top",
+            "itemclick": False,
+            "itemdoubleclick": False, "itemsizing": "constant",
+        },
     )
     figure.update_xaxes(title="x (m)", zeroline=False)
     figure.update_yaxes(title="y (m)", zeroline=False, scaleanchor="x", scaleratio=1)
@@ -253,7 +285,14 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
             shown = [True] * len(fixed) + [j == i for j, traces in enumerate(moving) for _ in traces]
             steps.append({"label": str(r), "method": "restyle", "args": ["visible", shown]})
         figure.update_layout(
-            sliders=[{"steps": steps, "currentvalue": {"prefix": "from cloud round "}, "pad": {"t": 62}, "len": 1.0}]
+            sliders=[
+                {
+                    "steps": steps,
+                    "currentvalue": {"prefix": "from cloud round "},
+                    "pad": {"t": 95},
+                    "len": 1.0,
+                }
+            ]
         )
     return figure
 
@@ -327,15 +366,27 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     colors = [_cluster_color(n) for n in first[plain]]
     edge = {"width": 1, "color": "rgba(255,255,255,0.7)"}
     traces = []
-    if kind != "cloud" and len(place) <= 2000:
+    if kind != "cloud" and len(place) <= 400:
         traces.append(_links(place, at, stands))
     traces.append(devices(plain, "device", {"size": size, "color": colors, "line": edge}))
     if several.any():
-        ring = {"size": size + 3, "symbol": "diamond", "color": NEUTRAL, "line": {"width": 2, "color": "#222222"}}
+        ring = {"size": size + 2, "symbol": "diamond", "color": "#FFFFFF", "line": {"width": 1.5, "color": "#444444"}}
+            "size": size + 3,
+            "symbol": "diamond",
+            "color": NEUTRAL,
+            "line": {"width": 2, "color": "#222222"},
+        }
         traces.append(devices(several, "bridging device", ring))
     if (first < 0).any():
-        traces.append(devices(first < 0, "takes no part", {"size": size, "symbol": "x-thin", "line": {"width": 1.5, "color": NEUTRAL}}))
+        traces.append(
+            devices(
+                first < 0,
+                "takes no part",
+                {"size": size, "symbol": "x-thin", "line": {"width": 1.5, "color": NEUTRAL}},
+            )
+        )
     if stands:
+        at_one = list(stands.values())
         traces.append(
             go.Scatter(
                 x=[stands[n][0] for n in stands],
@@ -343,9 +394,9 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
                 mode="markers",
                 marker={
                     "symbol": "star" if kind == "head" else "square",
-                    "size": 17 if kind == "head" else 14,
-                    "color": [_cluster_color(n) for n in stands],
-                    "line": {"width": 1.5, "color": "#222222"},
+                    "size": (16 if kind == "head" else 13) if len(stands) <= 15 else 9,
+                    "color": [_cluster_color(n) if at_one.count(stands[n]) == 1 else NEUTRAL for n in stands],
+                    "line": {"width": 1.5 if len(stands) <= 15 else 1, "color": "#222222"},
                 },
                 name="cluster head" if kind == "head" else "edge server",
                 text=[names[n] for n in stands],
@@ -353,3 +404,486 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
             )
         )
     return traces
+
+
+def _stands(run: Run, place: pl.DataFrame, at: dict[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
+    """Where each aggregator stands: an edge server in the centre of its cell, a head where the device is."""
+    centres = run.cells.get("centre_m") or []
+    stands = {}
+    for aggregator, host, kind in place.select("aggregator", "host", "kind").unique().sort("aggregator").iter_rows():
+        if aggregator >= 0 and kind == "head" and host in at:
+            stands[aggregator] = at[host]
+        elif aggregator >= 0 and kind == "edge" and 0 <= host < len(centres):
+            stands[aggregator] = (centres[host][0], centres[host][1])
+    return stands
+
+
+def _links(place: pl.DataFrame, at: dict[int, tuple[float, float]], stands: dict[int, tuple[float, float]]) -> Any:
+    """A thin line from every device to each of its aggregators."""
+    import plotly.graph_objects as go
+
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for client, aggregator in place.select("client", "aggregator").iter_rows():
+        if aggregator in stands:
+            (x0, y0), (x1, y1) = at[client], stands[aggregator]
+            x += [round(x0, 1), round(x1, 1), None]
+            y += [round(y0, 1), round(y1, 1), None]
+    line = {"width": 0.8, "color": "rgba(138,143,153,0.45)"}
+    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False, name="links")
+
+
+def _cell_shapes(run: Run) -> list[dict[str, Any]]:
+    """Circles of the cells; none for a cell that reaches everybody."""
+    style = {"type": "circle", "layer": "below", "line": {"width": 1, "dash": "dot", "color": NEUTRAL}}
+    return [
+        style
+        | {
+            "x0": c[0] - r,
+            "x1": c[0] + r,
+            "y0": c[1] - r,
+            "y1": c[1] + r,
+            "fillcolor": "rgba(138,143,153,0.05)",
+        }
+        for c, r in zip(run.cells.get("centre_m") or [], run.cells.get("radius_m") or [])
+        if r is not None
+    ]
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Labels by cluster in the first recorded round. N clusters, C classes.
+
+    shares (N + 1, C): of each cluster's samples; the last row is of all clients. distance (N,): total variation
+    distance to that last row, half the sum of absolute differences, from 0 (alike) to 1 (no class in common).
+    n_samples (N + 1,). A client of several clusters counts fully in each.
+    """
+
+    names: list[str]
+    shares: NDArray[np.float64]
+    distance: NDArray[np.float64]
+    n_samples: NDArray[np.int64]
+
+
+def clusters(run: Run) -> Clusters:
+    """Who holds what; with no classes (regression) `shares` is (N + 1, 0) and all distances are 0."""
+    import numpy as np
+
+    topology = run.topology
+    if topology is None:
+        raise ValueError(f"{run.path} has no topology; it is written when the run is finished")
+    place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
+    samples = np.asarray(run.clients["n_samples"], dtype=np.int64)
+    counts = np.asarray(run.clients["label_counts"], dtype=float).reshape(len(samples), -1)
+    names = aggregator_names(place)
+    members = [place.filter(place["aggregator"] == n)["client"].to_numpy() for n in names]
+    members.append(np.arange(len(samples)))
+    held = np.stack([counts[m].sum(axis=0) for m in members])  # (N + 1, C)
+    shares = held / np.maximum(held.sum(axis=1, keepdims=True), 1)
+    return Clusters(
+        names=list(names.values()),
+        shares=shares,
+        distance=np.abs(shares[:-1] - shares[-1]).sum(axis=1) / 2,
+        n_samples=np.array([samples[m].sum() for m in members]),
+    )
+
+
+def labels_figure(run: Run) -> Figure:
+    """Heat map of the classes' shares by cluster and for all clients; bars of samples if there are no classes."""
+    import plotly.graph_objects as go
+
+    found = clusters(run)
+    n_rows, n_classes = found.shares.shape
+    height = 100 + (28 if n_rows <= 12 else 14 if n_rows <= 60 else 5) * n_rows
+    if not n_classes:
+        figure = go.Figure(
+            go.Bar(x=found.n_samples[:-1], y=found.names, orientation="h", marker={"color": CLUSTER_COLORS[0]})
+        )
+        figure.update_traces(hovertemplate="%{y}: %{x:,} samples<extra></extra>")
+        figure.update_layout(_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
+        figure.update_xaxes(title="training samples")
+        figure.update_yaxes(autorange="reversed", automargin=True)
+        return figure
+    rows = [f"{name}  ·  {d:.2f}" for name, d in zip(found.names, found.distance)] + ["all devices"]
+    text = [[f"{100 * share:.0f}" for share in row] for row in found.shares]
+    figure = go.Figure(
+        go.Heatmap(
+            z=(100 * found.shares).round(2),
+            x=[str(c) for c in range(n_classes)],
+            y=rows,
+            zmin=0,
+            zmax=max(float(100 * found.shares.max()), 200 / n_classes),  # even shares are half-tone
+            colorscale=[[0, "rgba(0,114,178,0.03)"], [1, "rgba(0,114,178,0.85)"]],
+            xgap=2,
+            ygap=2,
+            text=text if n_classes <= 12 and n_rows <= 12 else None,
+            texttemplate="%{text}" if n_classes <= 12 and n_rows <= 12 else None,
+            colorbar={"title": {"text": "%"}, "thickness": 10, "outlinewidth": 0, "nticks": 5, "lenmode": "pixels", "len": 130, "yanchor": "top", "y": 1},
+            hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
+        )
+    )
+    figure.update_layout(_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
+    figure.update_xaxes(title="class", type="category", showgrid=False, nticks=20)
+    figure.update_yaxes(type="category", autorange="reversed", automargin=True, showgrid=False)
+    figure.update_yaxes(tickfont={"size": 12 if n_rows <= 12 else 9}, title="cluster" if n_rows > 60 else None)
+    figure.update_yaxes(nticks=n_rows + 1 if n_rows <= 60 else 30)
+    return figure
+
+
+LEDGER = {
+    "energy_j": ("Energy", "joules"),
+    "bytes": ("Traffic", "bytes"),
+    "airtime_s": ("Device-seconds on air and computing", "seconds"),
+}
+
+
+def ledger_means(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], dict[str, float]]]:
+    """method -> (hop, direction) -> bytes, airtime_s and energy_j, the mean over its finished runs."""
+    found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    for method, same in by_method(runs).items():
+        finished = [run.summary["ledger"] for run in same if run.summary is not None]
+        for line in (line for ledger in finished for line in ledger):
+            sums = found.setdefault(method, {}).setdefault((line["hop"], line["direction"]), dict.fromkeys(LEDGER, 0.0))
+            for name in LEDGER:
+                sums[name] += line[name] / len(finished)
+    return found
+
+
+def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
+    """Stacked bars by hop, one for each method; `what` is a key of LEDGER."""
+    import plotly.graph_objects as go
+
+    means, axis = ledger_means(runs), AXES[LEDGER[what][1]]
+    largest = max((sum(hop[what] for hop in hops.values()) for hops in means.values()), default=0.0)
+    size, unit = axis.unit(largest)
+    figure = go.Figure()
+    for hop in _hops(means):
+        values = [hops.get(hop, {}).get(what, 0.0) for hops in means.values()]
+        if any(values):
+            name, color = _hop_style(hop)
+            figure.add_bar(
+                x=[value / size for value in values],
+                y=[_label(method) for method in means],
+                orientation="h",
+                name=name,
+                marker={"color": color, "line": {"width": 0}},
+                hovertext=[f"<b>{_label(m)}</b><br>{name}: {axis.text(v)}" for m, v in zip(means, values)],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
+    height = 80 + 34 * max(len(means), 1)
+    figure.update_layout(
+        _layout(height=height, margin={"l": 10, "r": 14, "t": 4, "b": 46}), barmode="stack", bargap=0.35
+    )
+    figure.update_xaxes(title=unit, rangemode="tozero")
+    figure.update_yaxes(autorange="reversed", automargin=True, type="category", showgrid=False)
+    return figure
+
+
+def _hops(means: dict[str, dict[tuple[str, str], dict[str, float]]]) -> list[tuple[str, str]]:
+    used = {hop for hops in means.values() for hop in hops}
+    return [hop for hop in HOPS if hop in used] + sorted(used - set(HOPS))
+
+
+def _hop_style(hop: tuple[str, str]) -> tuple[str, str]:
+    return HOPS.get(hop, (_label(" ".join(hop)), NEUTRAL))
+
+
+def _heading(runs: Sequence[Run], title: str, comparisons: dict[str, Comparison]) -> str:
+    scenario, origin, methods = runs[0].scenario, runs[0].origin, by_method(runs)
+    task = scenario.get("task") or {}
+    model = task.get("model") or {}
+    layers = f" ({', '.join(map(str, model['hidden']))})" if model.get("hidden") else ""
+    n_params = origin.get("n_params")
+    facts = {
+        "scenario": scenario.get("name"),
+        "dataset": origin.get("data") or task.get("dataset"),
+        "model": f"{model.get('kind', 'own')}{layers}" + (f", {n_params:,} values" if n_params else ""),
+        "devices": f"{len(runs[0].clients.get('n_samples') or []):,}",
+        "cells": f"{len(runs[0].cells.get('centre_m') or []):,}",
+        "methods": f"{len(methods)}",
+        "seeds": ", ".join(map(str, sorted({run.seed for run in runs}))),
+    }
+    described = "".join(f"<div><dt>{k}</dt><dd>{_escape(v)}</dd></div>" for k, v in facts.items() if v)
+    notes = "".join(f'<p class="warn">{_escape(w)}</p>' for w in comparisons["steps"].warnings)
+    return (
+        f'<header><h1>{_escape(title)}</h1><p class="lead">{_escape(scenario.get("description") or "")}</p>'
+        f'<dl class="facts">{described}</dl></header>{notes}{_wins(comparisons)}'
+    )
+
+
+def _wins(comparisons: dict[str, Comparison]) -> str:
+    """The best of the columns that matter, as cards; nothing where the methods do not differ."""
+    first = comparisons["steps"]
+    target = NEVER if first.target is None else score_text(first.measure, first.target)
+    extreme = "highest" if first.higher_is_better else "lowest"
+    columns: list[tuple[str, Column]] = [(f"{extreme} final {first.measure}", score_column(first, "final"))]
+    for x, word in (("seconds", "soonest"), ("joules", "least energy"), ("bytes", "least traffic")):
+        columns.append((f"{word} to reach {target}", costs_to_target(comparisons[x])))
+    cards = []
+    for what, column in columns:
+        winners = [row.method for row, (_, best) in zip(first.rows, column) if best]
+        if winners:
+            value = next(text for text, best in column if best)
+            cards.append(
+                f'<div class="card"><span>{_escape(what)}</span><b>{_escape(value)}</b>'
+                f"<span>{_escape(', '.join(winners))}</span></div>"
+            )
+    return f'<div class="wins">{"".join(cards)}</div>' if cards else ""
+
+
+def _table(comparisons: dict[str, Comparison], styles: dict[str, tuple[str, str]]) -> str:
+    first = comparisons["steps"]
+    target = NEVER if first.target is None else score_text(first.measure, first.target)
+    good: dict[str, list[tuple[str, Column]]] = {
+        first.measure: [("final", score_column(first, "final")), ("best", score_column(first, "best"))],
+        f"to reach {target}": [(AXES[x].name, costs_to_target(c)) for x, c in comparisons.items()],
+    }
+    budgets = {x: AXES[x].text(c.budget) + (" steps" if x == "steps" else "") for x, c in comparisons.items()}
+    cost: dict[str, list[tuple[str, Column]]] = {
+        f"{first.measure} with what every run spent": [
+            (f"at {budgets[x]}", score_column(c, "at_budget")) for x, c in comparisons.items()
+        ],
+        "whole runs": [(axis.name, total_column(first, x)) for x, axis in AXES.items()],
+    }
+    return (
+        '<section id="comparison"><h2>Comparison</h2>'
+        '<p class="note">Mean ± sample standard deviation over seeds. The level to reach is the worst final value '
+        "of any run, so that every run reaches it; counted to the first evaluation there. The best of each column "
+        f"is bold.</p>{_grouped(first, good, styles)}{_grouped(first, cost, styles)}</section>"
+    )
+
+
+def _grouped(
+    comparison: Comparison, groups: dict[str, list[tuple[str, Column]]], styles: dict[str, tuple[str, str]]
+) -> str:
+    """A table with a line for each method and columns in groups."""
+    over = "".join(f'<th class="first" colspan="{len(g)}">{_escape(name)}</th>' for name, g in groups.items())
+    sides = [("first" if i == 0 else "", name, column) for g in groups.values() for i, (name, column) in enumerate(g)]
+    titles = "".join(f'<th class="{side}">{_escape(name)}</th>' for side, name, _ in sides)
+    lines = []
+    for i, row in enumerate(comparison.rows):
+        cells = "".join(
+            f'<td class="{side} best">{_escape(text)}</td>' if best else f'<td class="{side}">{_escape(text)}</td>'
+            for side, (text, best) in ((side, column[i]) for side, _, column in sides)
+        )
+        lines.append(f"<tr>{_name_cell(row.method, styles)}<td>{row.n_seeds}</td>{cells}</tr>")
+    return (
+        f'<div class="card scroll"><table><thead><tr class="groups"><th></th><th></th>{over}</tr>'
+        f"<tr><th>method</th><th>seeds</th>{titles}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _name_cell(method: str, styles: dict[str, tuple[str, str]]) -> str:
+    return f'<th><div class="name">{_dot(styles[method][0])}<span>{_escape(method)}</span></div></th>'
+
+
+def _curves(runs: Sequence[Run]) -> str:
+    measure = common_measure(runs)
+    chips = "".join(
+        f'<button class="chip" type="button" aria-pressed="true" data-group="{i}">{_dot(color)}{_escape(method)}</button>'
+        for i, (method, (color, _)) in enumerate(method_styles(runs).items())
+    )
+    band = (
+        " The band is one standard deviation over seeds." if any(len(s) > 1 for s in by_method(runs).values()) else ""
+    )
+    cards = "".join(
+        f'<div class="card"><h3>against {_escape(axis.label)}</h3>{_embed(curves_figure(runs, x), f"curves-{x}")}</div>'
+        for x, axis in AXES.items()
+    )
+    return (
+        f'<section id="curves" class="curves"><h2>{measure.capitalize() if measure == "accuracy" else "RMSE"} '
+        f"against steps, seconds, joules and bytes</h2>"
+        f'<p class="note">Press a method to hide or show it.{band}</p>'
+        f'<div class="chips">{chips}</div><div class="grid">{cards}</div></section>'
+    )
+
+
+def _maps(runs: Sequence[Run]) -> str:
+    groups = distinct_topologies(runs)
+    if not groups:
+        return ""
+    cards = []
+    for i, (methods, run) in enumerate(groups):
+        topology = run.topology
+        assert topology is not None
+        place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
+        figure = map_figure(run, MOST_PLACES // len(groups))
+        cards.append(
+            f'<div class="card"><h3>{_escape(", ".join(methods))}</h3>{_embed(figure, f"map-{i}")}'
+            f'<p class="note">{_escape(_map_words(run, place))}</p></div>'
+        )
+    seeds = sorted({run.seed for _, run in groups})
+    return (
+        '<section id="map"><h2>The map</h2><p class="note">Colours tell the clusters apart; dotted circles are the '
+        f"reach of cells. Methods that group alike share a map. Seed {', '.join(map(str, seeds))}.</p>"
+        f'<div class="grid">{"".join(cards)}</div></section>'
+    )
+
+
+def _map_words(run: Run, place: pl.DataFrame) -> str:
+    """What the map shows, and which devices are in several clusters."""
+    kind, n = place["kind"][0], len(aggregator_names(place))
+    who = {"edge": "edge cluster", "head": "cluster with a head device"}.get(kind, "cluster")
+    if kind == "cloud":
+        words = "All devices report to the cloud."
+    else:
+        words = (
+            f"{n} {who}{'s' if n > 1 else ''}." if kind == "edge" else f"{n} clusters, each with a device as its head."
+        )
+    idle = place.filter(place["aggregator"] < 0)["client"].to_list()
+    for text, devices in (("report to several aggregators", bridging(place)), ("take no part", idle)):
+        if devices:
+            more = f" and {len(devices) - 30} more" if len(devices) > 30 else ""
+            shown = ", ".join(map(str, devices[:30])) + more
+            words += f" {len(devices)} devices {text}: {shown}."
+    topology = run.topology
+    n_rounds = 0 if topology is None else topology["cloud_round"].n_unique()
+    return words + (f" The grouping was recorded {n_rounds} times." if n_rounds > 1 else "")
+
+
+def _labels(runs: Sequence[Run]) -> str:
+    groups = distinct_topologies(runs)
+    if not groups:
+        return ""
+    cards = []
+    for i, (methods, run) in enumerate(groups):
+        found = clusters(run)
+        words = ""
+        if found.shares.shape[1]:
+            n_samples = found.n_samples[:-1]
+            mean = float((found.distance * n_samples).sum() / max(n_samples.sum(), 1))
+            words = f'<p class="note">Mean distance, weighted by samples: {mean:.2f}</p>'
+        cards.append(
+            f'<div class="card"><h3>{_escape(", ".join(methods))}</h3>{_embed(labels_figure(run), f"labels-{i}")}'
+            f"{words}</div>"
+        )
+    if clusters(groups[0][1]).shares.shape[1]:
+        note = (
+            "Share of each class in a cluster’s training samples, in percent. The number beside a cluster is the total "
+            "variation distance of its labels to those of all devices: 0 is alike, 1 has no class in common."
+        )
+    else:
+        note = "Training samples of each cluster; regression has no classes."
+    return (
+        f'<section id="labels"><h2>Who holds what</h2><p class="note">{note} First round.</p>'
+        f'<div class="grid">{"".join(cards)}</div></section>'
+    )
+
+
+def _ledger(runs: Sequence[Run]) -> str:
+    means = ledger_means(runs)
+    if not means:
+        return ""
+    styles = method_styles(runs)
+    legend = "".join(f"<span>{_dot(color)}{name}</span>" for name, color in map(_hop_style, _hops(means)))
+    cards = "".join(
+        f'<div class="card"><h3>{title}</h3>{_embed(ledger_figure(runs, what), f"ledger-{what}")}</div>'
+        for what, (title, _) in LEDGER.items()
+    )
+    lines = []
+    for method, hops in means.items():
+        for hop in (hop for hop in _hops(means) if hop in hops):
+            cells = "".join(
+                f"<td>{_escape(AXES[axis].text(hops[hop][what]))}</td>" for what, (_, axis) in LEDGER.items()
+            )
+            hop_name = _hop_style(hop)[0]
+            lines.append(f'<tr>{_name_cell(method, styles)}<td class="text">{hop_name}</td>{cells}</tr>')
+    return (
+        '<section id="ledger"><h2>Where the time and energy went</h2><p class="note">Mean over seeds, whole runs. '
+        "Device-seconds are summed over devices that work at the same time, so there are more of them than simulated "
+        f'seconds.</p><div class="chips">{legend}</div><div class="grid thirds">{cards}</div>'
+        '<details><summary>All hops as a table</summary><div class="card scroll"><table><thead><tr><th>method</th>'
+        "<th>hop</th><th>energy</th><th>traffic</th><th>device-seconds</th></tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div></details></section>"
+    )
+
+
+def _making(runs: Sequence[Run]) -> str:
+    import yaml
+
+    lines = []
+    for run in runs:
+        wall = AXES["seconds"].text(run.summary["wall_s"]) if run.summary else "unfinished"
+        lines.append(
+            f"<tr><th>{_escape(run.method)}</th><td>{run.seed}</td><td>{_escape(wall)}</td>"
+            f'<td class="text">{_escape(run.origin.get("started", ""))}</td>'
+            f'<td class="text">{_escape(run.path.name)}</td></tr>'
+        )
+    facts = "".join(
+        f'<p class="note"><b>{name}</b>: {_escape("; or ".join(_distinct(runs, key)))}</p>'
+        for key, name in (("versions", "Versions"), ("machine", "Machine"))
+    )
+    scenarios: dict[str, str] = {}
+    for run in runs:
+        text = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
+        scenarios.setdefault(text, f"{run.scenario.get('name', 'scenario')}")
+    details = "".join(
+        f"<details><summary>Scenario {_escape(name)}, in full</summary><div class='card'><pre>{_escape(text)}</pre></div>"
+        "</details>"
+        for text, name in scenarios.items()
+    )
+    return (
+        f'<section id="making"><h2>How it was made</h2>{facts}<details><summary>The {len(runs)} runs</summary>'
+        '<div class="card scroll"><table><thead><tr><th>method</th><th>seed</th><th>wall time</th><th>started</th>'
+        f"<th>folder</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div></details>{details}</section>"
+        "<footer>Made with FedLoom. Time, energy and traffic are simulated; figures can be saved as SVG.</footer>"
+    )
+
+
+def _distinct(runs: Sequence[Run], key: str) -> list[str]:
+    """The different values of `origin[key]`, each as "name value, name value"."""
+    texts = [", ".join(f"{k} {v}" for k, v in (run.origin.get(key) or {}).items()) or "not recorded" for run in runs]
+    return list(dict.fromkeys(texts))
+
+
+def _layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
+    """What all figures share; the page sets the colours of text and grid, for light and dark."""
+    axis = {"gridcolor": "rgba(138,143,153,0.25)", "zerolinecolor": "rgba(138,143,153,0.25)", "ticks": ""}
+    return {
+        "template": "none",
+        "height": height,
+        "margin": margin,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {
+            "family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif",
+            "size": 12,
+        },
+        "hoverlabel": {"align": "left"},
+        "showlegend": False,
+        "xaxis": axis,
+        "yaxis": axis,
+    }
+
+
+def _embed(figure: Figure, name: str) -> str:
+    """The figure as data in the page. "<" is written so that no text of it can end the script element."""
+    height = int(figure.layout.height)
+    data = figure.to_json().replace("<", "\\u003c")
+    return f'<div class="figure" id="{name}" style="height:{height}px"><script type="application/json">{data}</script></div>'
+
+
+def _asset(name: str) -> str:
+    return (resources.files("fedloom.record") / name).read_text(encoding="utf-8")
+
+
+def _escape(value: Any) -> str:
+    return html.escape(str(value))
+
+
+def _label(text: str) -> str:
+    """Escaped for the labels of figures, which know a few tags and entities, but not those for quotes."""
+    return html.escape(text, quote=False)
+
+
+def _dot(color: str) -> str:
+    return f'<span class="dot" style="background:{color}"></span>'
+
+
+def _cluster_color(aggregator: int) -> str:
+    return CLUSTER_COLORS[int(aggregator) % len(CLUSTER_COLORS)]
+
+
+def _faded(color: str, alpha: float) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"

@@ -66,8 +66,7 @@ def read_run(path: Path | str) -> Run:
         raise FolderError(f"{path} holds no evaluation yet; wait for the first one or leave the folder out")
     if not set(MEASURES) & set(metrics.columns):
         raise FolderError(
-            f"{path / 'metrics.parquet'} has neither accuracy nor rmse; "
-            f"a run without training has nothing to compare"
+            f"{path / 'metrics.parquet'} has neither accuracy nor rmse; a run without training has nothing to compare"
         )
     summary = path / "summary.json"
     return Run(
@@ -96,22 +95,14 @@ def find_runs(paths: Iterable[Path | str]) -> list[Run]:
     for path in map(Path, paths):
         found = _run_folders(path)
         if not found:
-            what = (
-                "holds no run folder"
-                if path.is_dir()
-                else "is not a folder"
-                if path.exists()
-                else "does not exist"
-            )
+            what = "holds no run folder" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
             raise FolderError(
                 f"{path} {what}; give the folder of a run (it has a run.json) or one with such folders in it"
             )
         folders |= {folder.resolve(): folder for folder in found}
     if not folders:
         raise FolderError("no folder given; give the folder of a run or one with such folders in it")
-    runs = sorted(
-        (read_run(folder) for folder in folders.values()), key=lambda run: (run.method, run.seed, run.path)
-    )
+    runs = sorted((read_run(folder) for folder in folders.values()), key=lambda run: (run.method, run.seed, run.path))
     common_measure(runs)
     return runs
 
@@ -154,9 +145,7 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
     try:
         frame = pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise FolderError(
-            f"{path} is damaged ({error}); run it again in a new folder, or leave it out"
-        ) from None
+        raise FolderError(f"{path} is damaged ({error}); run it again in a new folder, or leave it out") from None
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise FolderError(f"{path} is damaged: it has no column {', '.join(missing)}")

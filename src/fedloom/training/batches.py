@@ -17,7 +17,13 @@ def steps_per_pass(n_samples: int, batch_size: int, drop_last: bool = False) -> 
 
 
 def batches(
-    seed: int, client: int, n_samples: int, batch_size: int, first_step: int, n_steps: int, drop_last: bool = False
+    seed: int,
+    client: int,
+    n_samples: int,
+    batch_size: int,
+    first_step: int,
+    n_steps: int,
+    drop_last: bool = False,
 ) -> Iterator[NDArray[np.int64]]:
     """Positions (0..n_samples-1) of the samples of `n_steps` batches from `first_step` on.
 

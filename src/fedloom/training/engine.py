@@ -46,7 +46,9 @@ class Task:
             if len(x) != len(y) or not len(x):
                 raise ValueError(f"{split} inputs and targets must be equally many and not none: {len(x)}, {len(y)}")
             if not np.isfinite(x).all():
-                raise ValueError(f"{split} inputs must be finite; sample {int(np.argwhere(~np.isfinite(x))[0][0])} is not")
+                raise ValueError(
+                    f"{split} inputs must be finite; sample {int(np.argwhere(~np.isfinite(x))[0][0])} is not"
+                )
         empty = [k for k, part in enumerate(self.parts) if len(part) == 0]
         if empty:
             raise ValueError(f"clients {empty} have no samples; use fewer clients or another partition")
@@ -78,6 +80,17 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.client)
 
+    def check(self, n_starts: int, n_clients: int) -> None:
+        """Refuse jobs that do not fit: a wrong number here would train something else."""
+        for name, limit in (("start", n_starts), ("client", n_clients), ("n_steps", None), ("first_step", None)):
+            values = getattr(self, name)
+            if len(values) != len(self):
+                raise ValueError(f"{name} must have one entry for each of {len(self)} jobs, got {len(values)}")
+            bad = values[(values < 0) | (values >= (np.iinfo(np.int64).max if limit is None else limit))]
+            if len(bad):
+                wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
+                raise ValueError(f"{name} of a job must be {wanted}, got {int(bad[0])}")
+
     def canonical_order(self) -> Ints:
         """The order in which results are added up, whatever order the jobs came in: by client, then counter."""
         return np.lexsort((self.first_step, self.client))
@@ -108,7 +121,7 @@ class Scores:
     @property
     def accuracy(self) -> NDArray[np.float64]:
         """(M,) share of samples that were right."""
-        return self.correct.mean(axis=1)
+        return np.asarray(self.correct.mean(axis=1))
 
 
 class Engine(Protocol):

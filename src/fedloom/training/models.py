@@ -88,7 +88,11 @@ def vgg(shape: Shape, n_outputs: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for widths in ((64,), (128,), (256, 256)):
         for width in widths:
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.GroupNorm(min(32, width), width), nn.ReLU()]
+            layers += [
+                nn.Conv2d(channels, width, 3, padding=1),
+                nn.GroupNorm(min(32, width), width),
+                nn.ReLU(),
+            ]
             channels = width
         layers.append(nn.MaxPool2d(2))
     flat = 256 * (side // 8) ** 2

@@ -14,7 +14,7 @@ Row = NDArray[np.float32]
 
 def tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
     """Names and tensors of a row in their order: parameters, then buffers; integer buffers are left out."""
-    found = [(name, p) for name, p in module.named_parameters()]
+    found: list[tuple[str, torch.Tensor]] = list(module.named_parameters())
     for name, layer in module.named_modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.track_running_stats and layer.momentum is None:
             raise ValueError(

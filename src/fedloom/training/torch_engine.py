@@ -66,7 +66,9 @@ class TorchEngine:
     def evaluate(self, rows: Rows, split: str = "test") -> Scores:
         rows = _as_rows(rows, self.n_params)
         n = len(self.task.x_test if split == "test" else self.task.x_train)
-        pieces = [(m, low, min(low + 2 * EVAL_BATCH, n)) for m in range(len(rows)) for low in range(0, n, 2 * EVAL_BATCH)]
+        pieces = [
+            (m, low, min(low + 2 * EVAL_BATCH, n)) for m in range(len(rows)) for low in range(0, n, 2 * EVAL_BATCH)
+        ]
         sums = np.zeros((len(rows), 3))
         classify = self.task.loss == "cross-entropy"
         correct = np.zeros((len(rows), n if classify else 0), dtype=np.bool_)
@@ -96,6 +98,7 @@ class TorchEngine:
     def _run(self, starts: Rows, jobs: Jobs, consume: Callable[[int, torch.Tensor], Any]) -> None:
         """Train all jobs and hand each result to `consume` in canonical order."""
         starts = _as_rows(starts, self.n_params)
+        jobs.check(len(starts), self.task.n_clients)
         order = jobs.canonical_order()
         columns = np.stack([jobs.start, jobs.client, jobs.n_steps, jobs.first_step, jobs.lr_step], axis=1)[order]
         diverged: list[int] = []
@@ -144,7 +147,7 @@ class _Trainer:
         self.task, self.rule, self.seed = task, rule, seed
         self.model = copy.deepcopy(task.model)  # engines may share a task
         self.row = model_rows.bind(self.model)
-        self.params = [p for p in self.model.parameters() if p.requires_grad]
+        self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         self.x = {"train": torch.from_numpy(task.x_train), "test": torch.from_numpy(task.x_test)}
         self.y = {"train": torch.from_numpy(task.y_train), "test": torch.from_numpy(task.y_test)}
         self.parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in task.parts]
@@ -168,7 +171,7 @@ class _Trainer:
                 if rule.weight_decay:
                     torch._foreach_add_(step, params, alpha=rule.weight_decay)
                 if rule.proximal:
-                    torch._foreach_add_(step, torch._foreach_sub(params, anchor), alpha=rule.proximal)
+                    torch._foreach_add_(step, [p - a for p, a in zip(params, anchor)], alpha=rule.proximal)
                 if rule.momentum:
                     if velocity:
                         torch._foreach_mul_(velocity, rule.momentum)
@@ -236,12 +239,12 @@ class _Pool:
                             pipe.send(messages[sent])
                             numbers.append(sent)
                             sent += 1
-                for pipe in wait([p for p, numbers in in_flight.items() if numbers]):
-                    assert isinstance(pipe, Connection)
-                    failure, answer = self._receive(pipe)
+                for ready in wait([p for p, numbers in in_flight.items() if numbers]):
+                    assert isinstance(ready, Connection)
+                    failure, answer = self._receive(ready)
                     if failure:
                         raise RuntimeError(f"a training worker failed:\n{failure}")
-                    waiting[in_flight[pipe].pop(0)] = answer
+                    waiting[in_flight[ready].pop(0)] = answer
                 while collected in waiting:
                     collect(collected, waiting.pop(collected))
                     collected += 1
@@ -270,7 +273,11 @@ class _Pool:
 
 
 def _work(
-    pipe: Connection, drivers_ends: list[Connection], trainer: _Trainer, starts: torch.Tensor, slots: torch.Tensor
+    pipe: Connection,
+    drivers_ends: list[Connection],
+    trainer: _Trainer,
+    starts: torch.Tensor,
+    slots: torch.Tensor,
 ) -> None:
     """A worker's life: take a message, train or evaluate, answer; end when the driver does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle

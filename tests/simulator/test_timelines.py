@@ -10,8 +10,8 @@ from fedloom.methods.fedavg import method as fedavg
 from fedloom.methods.hierfedavg import method as hierfedavg
 from fedloom.mixing import EdgeWeights, by_size, by_split_size, polynomial_cloud, polynomial_edge
 from fedloom.pacing import fixed_deadline, median_iqr
-from fedloom.simulate.book import Model, settle
-from fedloom.simulate.federation import Federation
+from fedloom.simulator.book import Model, settle
+from fedloom.simulator.federation import Federation
 
 
 def play(method, world_, engine, n_rounds, first=0.0):
@@ -200,15 +200,22 @@ def test_moving_clients_deliver_where_they_are_now_with_an_immediate_cloud():
     before = snapshot([1.0, 6.0, 2.0], [[1, 1, 1], [1, 1, 1]], home=[0, 0, 1])
     after = snapshot([1.0, 6.0, 2.0], [[1, 1, 1], [1, 1, 1]], home=[0, 1, 1])
     method = hierfedavg().with_(
-        cloud="immediate", weigh_cloud=polynomial_cloud(1.0, 1.0), pace=fixed_deadline(1.5), weigh_edge=discounted_updates
+        cloud="immediate",
+        weigh_cloud=polynomial_cloud(1.0, 1.0),
+        pace=fixed_deadline(1.5),
+        weigh_edge=discounted_updates,
     )
     _, federation = play(method, world(before, after), adding(1, 100, 1), 8)
-    assert federation._n_updates > 0 and not [f for f in federation._late if (f.arrives_s < federation.time_s - 2).any()]
+    assert federation._n_updates > 0 and not [
+        f for f in federation._late if (f.arrives_s < federation.time_s - 2).any()
+    ]
 
 
 def test_sampling_takes_the_share_and_only_idle_clients():
     place = snapshot([1.0] * 10, np.ones((1, 10)))
-    federation = Federation(hierfedavg(), world(place, participation=0.3, edge_rounds=4), Model(np.zeros(1, np.float32)))
+    federation = Federation(
+        hierfedavg(), world(place, participation=0.3, edge_rounds=4), Model(np.zeros(1, np.float32))
+    )
     states = list(federation.cloud_rounds(5))
     assert states[-1].n_updates == 5 * 4 * 3
     assert np.count_nonzero(federation._step_count) > 3  # not always the same ones
@@ -260,7 +267,9 @@ def test_heads_send_nothing_to_themselves():
     seen, federation = play(method, world(place), adding(1, 2, 3), 1)
     table = {(r["hop"], r["direction"]): r for r in federation.ledger.table()}
     assert table[("device_head", "up")]["bytes"] == 2 * 10
-    assert table[("device_edge", "up")]["bytes"] == table[("edge_cloud", "up")]["bytes"] == 10  # the head's report, relayed
+    assert (
+        table[("device_edge", "up")]["bytes"] == table[("edge_cloud", "up")]["bytes"] == 10
+    )  # the head's report, relayed
     assert seen == [(1 + 2 + 1 + 2 + 1.0, 2.0)]
 
 

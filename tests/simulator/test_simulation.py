@@ -8,7 +8,7 @@ from fedloom.grouping import all_cells
 from fedloom.methods import METHODS
 from fedloom.mixing import by_split_size, polynomial_cloud, polynomial_edge
 from fedloom.pacing import median_iqr
-from fedloom.simulate import Simulation, make_method, scenario, simulate
+from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.training.models import mlp
 
 VARIANTS = {
@@ -54,7 +54,9 @@ def test_fedprox_without_its_term_is_what_it_stands_on(small, proximal, plain):
 def test_the_proximal_term_keeps_models_near_their_start(small):
     first = simulate(scenario(small, ["training.cloud_rounds=1", "training.edge_rounds=1"]), "fedprox:mu=0", seed=1)
     held = simulate(scenario(small, ["training.cloud_rounds=1", "training.edge_rounds=1"]), "fedprox:mu=5", seed=1)
-    start = simulate(scenario(small, ["training.cloud_rounds=1", "training.edge_rounds=1", "training.lr=1e-12"]), seed=1)
+    start = simulate(
+        scenario(small, ["training.cloud_rounds=1", "training.edge_rounds=1", "training.lr=1e-12"]), seed=1
+    )
     assert np.linalg.norm(held.row - start.row) < 0.9 * np.linalg.norm(first.row - start.row)
 
 
@@ -149,14 +151,19 @@ def test_evaluations_can_be_rarer_and_the_last_round_is_always_one(small):
 
 def test_metrics_are_a_frame(small):
     frame = simulate(scenario(small), "fedavg").metrics
-    assert frame.height == 5 and {"accuracy", "local_accuracy", "loss", "time_s", "energy_j", "bytes"} <= set(frame.columns)
+    assert frame.height == 5 and {"accuracy", "local_accuracy", "loss", "time_s", "energy_j", "bytes"} <= set(
+        frame.columns
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("hierfedvg", "unknown method 'hierfedvg'; did you mean hierfedavg"),
-        ("fedprox:nu=1", r"option 'nu=1' of method fedprox is not known; options with defaults: mu=0.01, flat=False"),
+        (
+            "fedprox:nu=1",
+            r"option 'nu=1' of method fedprox is not known; options with defaults: mu=0.01, flat=False",
+        ),
         ("fedprox:mu", "option 'mu' of method fedprox"),
         ("fedprox:mu=-1", "proximal must be at least 0, got -1"),
         ("hierfedavg:cloud_weights=all", "cloud_weights must be one of total, reported; got 'all'"),

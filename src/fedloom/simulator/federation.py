@@ -4,7 +4,7 @@ Time is exact and separate from wall time: events are ordered by (time, sequence
 method asks for it -> the aggregators fetch the cloud's model -> edge rounds (clients fetch, train, return; the
 aggregator merges) -> the aggregators report -> the cloud merges. The method decides who takes part, how much work there
 is, when to stop waiting and what counts how much; this loop knows no method by name. No model's values are looked at:
-models are noted in the book (fedloom.simulate.book) and computed later, or never in a dry run.
+models are noted in the book (fedloom.simulator.book) and computed later, or never in a dry run.
 
 Waiting at an aggregator: for everybody (lockstep), until a deadline (who is late is merged in the round that is open
 when the update arrives), or not at all (async: every arrival is merged at once and the client is sent back to work).
@@ -15,6 +15,7 @@ open and close their rounds together (a pace group); others keep their own clock
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,9 @@ from fedloom.grouping import Topology, View
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, Reports
 from fedloom.pacing import Offer, rounds_in_box
-from fedloom.simulate.book import Dispatch, Model, combine
-from fedloom.simulate.exchange import exchange
-from fedloom.simulate.ledger import Ledger
+from fedloom.simulator.book import Dispatch, Model, combine
+from fedloom.simulator.exchange import exchange
+from fedloom.simulator.ledger import Ledger
 from fedloom.training.batches import steps_per_pass
 
 Ints = NDArray[np.int64]
@@ -105,9 +106,7 @@ class _Flight:
 
     def split(self, mask: NDArray[np.bool_]) -> tuple["_Flight", "_Flight"]:
         """Those in the mask (m,), and the others."""
-        yes, no = (
-            _Flight(self.dispatch, self.positions[m], self.arrives_s[m], self.left_at) for m in (mask, ~mask)
-        )
+        yes, no = (_Flight(self.dispatch, self.positions[m], self.arrives_s[m], self.left_at) for m in (mask, ~mask))
         return yes, no
 
 
@@ -224,8 +223,7 @@ class Federation:
     def _regroup(self, topology: Topology) -> None:
         """Take over a topology. With an immediate cloud, aggregators keep their models and go on with their rounds."""
         groups = [
-            _Group(aggregators=a, members=np.flatnonzero(topology.cover[a].any(axis=0)))
-            for a in topology.pace_groups()
+            _Group(aggregators=a, members=np.flatnonzero(topology.cover[a].any(axis=0))) for a in topology.pace_groups()
         ]
         groups = [group for group in groups if len(group.members)]
         if self._groups and self.method.cloud == "immediate":
@@ -482,4 +480,4 @@ class Federation:
         heapq.heappush(self._events, (t_s, self._n_events, kind, subject))
         self._n_events += 1
 
-    _handlers = {"open": _open, "close": _close, "arrive": _arrive, "report": _report}
+    _handlers: ClassVar = {"open": _open, "close": _close, "arrive": _arrive, "report": _report}

@@ -13,10 +13,10 @@ from fedloom import data
 from fedloom._random import stream
 from fedloom.fleet import Fleet
 from fedloom.methods import METHODS, Method
-from fedloom.simulate.book import Model, settle, settled_below
-from fedloom.simulate.federation import CloudRound, Federation, World
-from fedloom.simulate.ledger import Ledger
-from fedloom.simulate.scenario import ExponentialDecay, InverseTimeDecay, Scenario
+from fedloom.simulator.book import Model, settle, settled_below
+from fedloom.simulator.federation import CloudRound, Federation, World
+from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.scenarios import ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.training import models, rows
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.engine import Engine, Task
@@ -242,7 +242,9 @@ class Simulation:
             if self.dataset.n_classes:
                 measures["accuracy"] = float(scores.accuracy[0])
                 if self._local_tests:
-                    measures["local_accuracy"] = float(np.mean([scores.correct[0][t].mean() for t in self._local_tests]))
+                    measures["local_accuracy"] = float(
+                        np.mean([scores.correct[0][t].mean() for t in self._local_tests])
+                    )
             else:
                 measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
             measures["loss"] = float(scores.loss[0])
@@ -285,7 +287,10 @@ def make_method(text: str) -> Method:
 
 
 def _schedule(
-    decay: ExponentialDecay | InverseTimeDecay | None, n_samples: NDArray[np.int64], batch_size: int, drop_last: bool
+    decay: ExponentialDecay | InverseTimeDecay | None,
+    n_samples: NDArray[np.int64],
+    batch_size: int,
+    drop_last: bool,
 ) -> Schedule:
     if decay is None:
         return Constant()

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedloom.fleet import Link, Snapshot
 from fedloom.grouping import Topology
-from fedloom.simulate.ledger import Ledger
+from fedloom.simulator.ledger import Ledger
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,14 +65,26 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
         free = Way("up", np.zeros(1), ()), Way("down", np.zeros(1), ())
         used = topology.cover[0]
         return Exchange(
-            _to_cloud(snapshot, everyone, used, bits, "down"), _to_cloud(snapshot, everyone, used, bits, "up"), free[1], free[0]
+            _to_cloud(snapshot, everyone, used, bits, "down"),
+            _to_cloud(snapshot, everyone, used, bits, "up"),
+            free[1],
+            free[0],
         )
     if topology.kind == "edge":
         hop = "device_edge"
-        links = {"up": _pick(snapshot.edge_up, topology.host), "down": _pick(snapshot.edge_down, topology.host)}
+        links = {
+            "up": _pick(snapshot.edge_up, topology.host),
+            "down": _pick(snapshot.edge_down, topology.host),
+        }
         own = np.zeros_like(topology.cover)
         cloud = [
-            _way(d, "edge_cloud", _pick(link, topology.host), np.ones((1, topology.n_aggregators), np.bool_), bits)
+            _way(
+                d,
+                "edge_cloud",
+                _pick(link, topology.host),
+                np.ones((1, topology.n_aggregators), np.bool_),
+                bits,
+            )
             for d, link in (("down", snapshot.backhaul_down), ("up", snapshot.backhaul_up))
         ]
     else:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedloom.simulate.scenario import ScenarioError, names, scenario
+from fedloom.simulator.scenarios import ScenarioError, names, scenario
 
 
 def test_scenarios_that_come_along_are_valid():
@@ -18,9 +18,15 @@ def test_scenarios_that_come_along_are_valid():
         ("training.learning_rate=1", "unknown key training.learning_rate; "),
         ("training.lrr=1", "unknown key training.lrr; did you mean lr?"),
         ("fleet.placement.pairs=2", "unknown key fleet.placement.pairs"),
-        ("fleet.device_edge.up.bandwith_hz=2", "unknown key fleet.device_edge.up.bandwith_hz; did you mean bandwidth_hz?"),
+        (
+            "fleet.device_edge.up.bandwith_hz=2",
+            "unknown key fleet.device_edge.up.bandwith_hz; did you mean bandwidth_hz?",
+        ),
         ("fleet.n_devices=-3", "fleet.n_devices must be greater than or equal to 1, got -3"),
-        ("training.lr=fast", "training.lr must be a valid number, unable to parse string as a number, got 'fast'"),
+        (
+            "training.lr=fast",
+            "training.lr must be a valid number, unable to parse string as a number, got 'fast'",
+        ),
         ("training.lr=.nan", "training.lr must be a finite number"),
         ("training.participation=1.5", "training.participation must be less than or equal to 1, got 1.5"),
         ("task.partition.kind=random", "task.partition must have a kind out of 'iid', 'classes'"),

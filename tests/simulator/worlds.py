@@ -4,13 +4,17 @@ import numpy as np
 
 from fedloom.fleet import ComputeSettings, Link, Snapshot
 from fedloom.grouping import Topology
-from fedloom.simulate.federation import World
+from fedloom.simulator.federation import World
 from fedloom.training.engine import Scores
 from fedloom.training.rule import LocalRule
 
 
 def link(seconds, shape, power_w=0.0):
-    return Link(fixed_s=np.broadcast_to(np.asarray(seconds, float), shape), rate_bit_s=np.full(shape, np.inf), power_w=power_w)
+    return Link(
+        fixed_s=np.broadcast_to(np.asarray(seconds, float), shape),
+        rate_bit_s=np.full(shape, np.inf),
+        power_w=power_w,
+    )
 
 
 def snapshot(
@@ -97,7 +101,12 @@ class ScalarEngine:
         raise AssertionError("the simulator averages on the way")
 
     def evaluate(self, rows, split="test"):
-        return Scores(loss=rows[:, 0].astype(float), correct=np.ones((len(rows), 1), bool), rmse=rows[:, 0], mae=rows[:, 0])
+        return Scores(
+            loss=rows[:, 0].astype(float),
+            correct=np.ones((len(rows), 1), bool),
+            rmse=rows[:, 0],
+            mae=rows[:, 0],
+        )
 
     def close(self):
         pass

@@ -1,6 +1,0 @@
-"""The one loop on a virtual clock, and the ledger."""
-
-from fedloom.simulate.scenario import Scenario, ScenarioError, scenario
-from fedloom.simulate.simulation import Checkpoint, Result, Simulation, make_method, simulate
-
-__all__ = ["Checkpoint", "Result", "Scenario", "ScenarioError", "Simulation", "make_method", "scenario", "simulate"]

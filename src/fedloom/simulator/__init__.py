@@ -1,0 +1,15 @@
+"""The one loop on a virtual clock, and the ledger."""
+
+from fedloom.simulator.scenarios import Scenario, ScenarioError, scenario
+from fedloom.simulator.simulation import Checkpoint, Result, Simulation, make_method, simulate
+
+__all__ = [
+    "Checkpoint",
+    "Result",
+    "Scenario",
+    "ScenarioError",
+    "Simulation",
+    "make_method",
+    "scenario",
+    "simulate",
+]

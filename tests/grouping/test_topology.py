@@ -1,0 +1,95 @@
+"""Covers and who shares a clock."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedloom.grouping import Topology
+
+
+def groups_by_union_find(cover, host):
+    """Aggregators on one host or with a common client, pair by pair."""
+    parent = list(range(len(cover)))
+
+    def root(n):
+        while parent[n] != n:
+            n = parent[n]
+        return n
+
+    for a in range(len(cover)):
+        for b in range(a):
+            if host[a] == host[b] or any(x and y for x, y in zip(cover[a], cover[b])):
+                parent[root(a)] = root(b)
+    members = {}
+    for n in range(len(cover)):
+        members.setdefault(root(n), []).append(n)
+    return sorted(members.values())
+
+
+@given(st.integers(1, 9), st.integers(1, 20), st.floats(0, 0.4), st.integers(1, 9), st.integers(0, 2**32))
+@settings(deadline=None)
+def test_pace_groups_match_a_union_find(n_aggregators, n_clients, density, n_hosts, seed):
+    rng = np.random.default_rng(seed)
+    cover = rng.uniform(size=(n_aggregators, n_clients)) < density
+    cover[rng.integers(n_aggregators), rng.integers(n_clients)] = True
+    host = rng.integers(0, n_hosts, n_aggregators)
+    groups = Topology(cover=cover, kind="edge", host=host).pace_groups()
+    assert [g.tolist() for g in groups] == groups_by_union_find(cover, host)  # sorted, each and among themselves
+    assert all(g.dtype == np.int64 for g in groups)
+
+
+def test_pace_groups_by_hand():
+    # 0 and 2 share client 1; 1 and 3 share a host; 4 is alone and has nobody
+    cover = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], dtype=bool)
+    topology = Topology(cover=cover, kind="edge", host=np.array([0, 1, 2, 1, 4]))
+    assert [g.tolist() for g in topology.pace_groups()] == [[0, 2], [1, 3], [4]]
+    assert topology.n_aggregators == 5
+    np.testing.assert_array_equal(topology.n_reached, [1, 2, 1, 1])
+
+
+def test_separate_cells_each_have_their_own_clock():
+    topology = Topology(cover=np.eye(3, dtype=bool), kind="edge", host=np.arange(3))
+    assert [g.tolist() for g in topology.pace_groups()] == [[0], [1], [2]]
+
+
+def test_heads_must_be_members_of_their_clusters():
+    cover = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 0, 1]], dtype=bool)
+    with pytest.raises(ValueError, match=r"the heads of clusters \[1, 2\] must be members of their own clusters"):
+        Topology(cover=cover, kind="head", host=np.array([1, 0, 2]))
+    Topology(cover=cover, kind="head", host=np.array([1, 3, 0]))
+    Topology(cover=cover, kind="edge", host=np.array([1, 0, 2]))  # a cell is no client
+
+
+@pytest.mark.xfail(reason="bug: IndexError, or the last device for -1")
+@pytest.mark.parametrize("host", [4, -1])
+def test_a_head_that_is_no_device_is_refused(host):
+    cover = np.array([[1, 1, 0, 1]], dtype=bool)
+    with pytest.raises(ValueError, match="head"):
+        Topology(cover=cover, kind="head", host=np.array([host]))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "fog"}, "kind of aggregators must be one of edge, head, cloud; got 'fog'"),
+        (
+            {"cover": np.ones((2, 3), dtype=int)},
+            "cover must be bool of shape (N, K) and host of shape (N,), got int64 (2, 3) and (2,)",
+        ),
+        (
+            {"cover": np.ones(3, dtype=bool)},
+            "cover must be bool of shape (N, K) and host of shape (N,), got bool (3,) and (2,)",
+        ),
+        (
+            {"host": np.arange(3)},
+            "cover must be bool of shape (N, K) and host of shape (N,), got bool (2, 3) and (3,)",
+        ),
+        ({"cover": np.zeros((2, 3), dtype=bool)}, "cover connects no client to any aggregator; nobody could train"),
+    ],
+)
+def test_a_topology_that_cannot_be_is_refused(change, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Topology(**{"cover": np.ones((2, 3), dtype=bool), "kind": "edge", "host": np.arange(2), **change})
