@@ -72,7 +72,7 @@ def test_a_dry_run_has_the_clock_and_ledger_of_the_real_one(small, name):
 @pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize("stop_after", [1, 3])
 def test_a_run_goes_on_from_its_checkpoint_to_the_same_bits(small, name, stop_after):
-    chosen = scenario(with_jitter(small))
+    chosen = scenario(with_jitter(small), ["evaluation.every=2"])  # also from a round without evaluation
     whole = simulate(chosen, VARIANTS[name](), seed=5)
     first = Simulation(chosen, VARIANTS[name](), seed=5)
     for _ in first.rounds():

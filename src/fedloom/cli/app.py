@@ -96,10 +96,11 @@ def run(
     with progress(quiet or lines) as bar:
         task = bar.add_task(f"{chosen.name} · {method}", total=total, figures="")
 
-        def on_round(done: int, measures: dict[str, float | int]) -> None:
-            bar.update(task, completed=done, figures=figures(measures))
+        def on_round(done: int, measures: dict[str, float | int] | None) -> None:
+            shown = {} if measures is None else {"figures": figures(measures)}
+            bar.update(task, completed=done, **shown)
             if lines:
-                typer.echo(json.dumps({"done": done, "of": total, "figures": figures(measures)}))
+                typer.echo(json.dumps({"done": done} | shown))
 
         if dry_run:
             for measures in simulation.rounds():

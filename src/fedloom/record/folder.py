@@ -24,7 +24,7 @@ import numpy as np
 from fedloom.simulator import Checkpoint, Simulation
 
 Measures = dict[str, float | int]
-OnRound = Callable[[int, Measures], None]
+OnRound = Callable[[int, Measures | None], None]
 PACKAGES = ("fedloom", "torch", "numpy", "scipy", "polars", "safetensors", "pydantic")
 
 
@@ -42,8 +42,8 @@ def record(
 ) -> dict[str, Any]:
     """Run the simulation and leave its record in `folder`; returns the summary.
 
-    on_round is called after every evaluation with the number of cloud rounds done and the measures. With `resume` an
-    unfinished run of the same settings goes on where it was; a finished one is left as it is.
+    on_round is called after every cloud round with the number of rounds done and what was measured, if anything. With
+    `resume` an unfinished run of the same settings goes on where it was; a finished one is left as it is.
     """
     settings = _settings(simulation, method)
     found = _look(folder, settings, resume)
@@ -56,7 +56,8 @@ def record(
     for measures in simulation.rounds(checkpoint):
         if simulation.cloud_rounds_done:
             save_checkpoint(folder, simulation.checkpoint())
-        _write_metrics(folder, simulation.measures)
+        if measures is not None:
+            _write_metrics(folder, simulation.measures)
         if on_round is not None:
             on_round(simulation.cloud_rounds_done, measures)
     _write_topology(folder, simulation)

@@ -16,15 +16,20 @@
     return changes;
   }
 
+  function paint(figure) {
+    Plotly.relayout(figure, theme(figure.layout));
+    if (figure.data[0]?.type === "heatmap") Plotly.restyle(figure, { "textfont.color": color("ink") });
+  }
+
   for (const figure of figures) {
     const { data, layout } = JSON.parse(figure.querySelector("script").textContent);
     if (touch) layout.dragmode = false; // a finger scrolls the page
     const config = { responsive: true, displaylogo: false, displayModeBar: hover ? "hover" : false,
       modeBarButtons: [["toImage", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
       toImageButtonOptions: { format: "svg", filename: figure.id } };
-    Plotly.newPlot(figure, data, layout, config).then(() => Plotly.relayout(figure, theme(layout)));
+    Plotly.newPlot(figure, data, layout, config).then(() => paint(figure));
   }
-  dark.addEventListener("change", () => figures.forEach((f) => Plotly.relayout(f, theme(f.layout))));
+  dark.addEventListener("change", () => figures.forEach(paint));
 
   for (const chip of document.querySelectorAll("button.chip"))
     chip.addEventListener("click", () => {

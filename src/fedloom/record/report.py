@@ -43,6 +43,15 @@ HOPS = {
     ("edge_cloud", "down"): ("cloud to edge", "#DDCC77"),
 }
 NEUTRAL = "#8A8F99"
+SIGNS = {
+    "device": "●",
+    "bridging device": "◇",
+    "takes no part": "×",
+    "edge server": "■",
+    "cluster head": "★",
+    "cell centre": "□",
+    "cloud server": "⬡",
+}  # the markers of the maps, by the names of traces
 MOST_POINTS = 250  # of a curve
 MOST_PLACES = 40_000  # lines of topology drawn in all maps together, for a file of a few megabytes
 
@@ -264,18 +273,9 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
     below = 85 if len(rounds) > 1 else 0  # pixels for the slider
     figure = go.Figure([*fixed, *(trace for traces in moving for trace in traces)])
     figure.update_layout(
-        _layout(height=470 + below, margin={"l": 60, "r": 10, "t": 10, "b": 95 + below}),
+        _layout(height=430 + below, margin={"l": 60, "r": 10, "t": 10, "b": 50 + below}),
         shapes=_cell_shapes(run),
         hovermode="closest",
-        showlegend=True,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "y": -0.14,
-            "yanchor": "top",
-            "itemclick": False,
-            "itemdoubleclick": False, "itemsizing": "constant",
-        },
     )
     figure.update_xaxes(title="x (m)", zeroline=False)
     figure.update_yaxes(title="y (m)", zeroline=False, scaleanchor="x", scaleratio=1)
@@ -289,7 +289,7 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
                 {
                     "steps": steps,
                     "currentvalue": {"prefix": "from cloud round "},
-                    "pad": {"t": 95},
+                    "pad": {"t": 50},
                     "len": 1.0,
                 }
             ]
@@ -371,11 +371,6 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     traces.append(devices(plain, "device", {"size": size, "color": colors, "line": edge}))
     if several.any():
         ring = {"size": size + 2, "symbol": "diamond", "color": "#FFFFFF", "line": {"width": 1.5, "color": "#444444"}}
-            "size": size + 3,
-            "symbol": "diamond",
-            "color": NEUTRAL,
-            "line": {"width": 2, "color": "#222222"},
-        }
         traces.append(devices(several, "bridging device", ring))
     if (first < 0).any():
         traces.append(
@@ -513,12 +508,21 @@ def labels_figure(run: Run) -> Figure:
             y=rows,
             zmin=0,
             zmax=max(float(100 * found.shares.max()), 200 / n_classes),  # even shares are half-tone
-            colorscale=[[0, "rgba(0,114,178,0.03)"], [1, "rgba(0,114,178,0.85)"]],
+            colorscale=[[0, "rgba(0,114,178,0.03)"], [1, "rgba(0,114,178,0.7)"]],
             xgap=2,
             ygap=2,
             text=text if n_classes <= 12 and n_rows <= 12 else None,
             texttemplate="%{text}" if n_classes <= 12 and n_rows <= 12 else None,
-            colorbar={"title": {"text": "%"}, "thickness": 10, "outlinewidth": 0, "nticks": 5, "lenmode": "pixels", "len": 130, "yanchor": "top", "y": 1},
+            colorbar={
+                "title": {"text": "%"},
+                "thickness": 10,
+                "outlinewidth": 0,
+                "nticks": 5,
+                "lenmode": "pixels",
+                "len": 130,
+                "yanchor": "top",
+                "y": 1,
+            },
             hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
         )
     )
@@ -702,21 +706,23 @@ def _maps(runs: Sequence[Run]) -> str:
     groups = distinct_topologies(runs)
     if not groups:
         return ""
-    cards = []
+    cards, drawn = [], set()
     for i, (methods, run) in enumerate(groups):
         topology = run.topology
         assert topology is not None
         place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
         figure = map_figure(run, MOST_PLACES // len(groups))
+        drawn |= {trace.name for trace in figure.data}
         cards.append(
             f'<div class="card"><h3>{_escape(", ".join(methods))}</h3>{_embed(figure, f"map-{i}")}'
             f'<p class="note">{_escape(_map_words(run, place))}</p></div>'
         )
-    seeds = sorted({run.seed for _, run in groups})
+    seeds = ", ".join(map(str, sorted({run.seed for _, run in groups})))
+    key = "".join(f"<span>{sign} {name}</span>" for name, sign in SIGNS.items() if name in drawn)
     return (
         '<section id="map"><h2>The map</h2><p class="note">Colours tell the clusters apart; dotted circles are the '
-        f"reach of cells. Methods that group alike share a map. Seed {', '.join(map(str, seeds))}.</p>"
-        f'<div class="grid">{"".join(cards)}</div></section>'
+        f"reach of cells. Methods that group alike share a map. Seed {seeds}.</p>"
+        f'<div class="chips">{key}</div><div class="grid">{"".join(cards)}</div></section>'
     )
 
 

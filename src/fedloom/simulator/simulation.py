@@ -121,8 +121,8 @@ class Simulation:
         self.cloud_rounds_done = 0
         self.engine_s = 0.0  # wall seconds spent training and evaluating
 
-    def rounds(self, resume: Checkpoint | None = None) -> Iterator[Measures]:
-        """Run to the end; yields the measures of each evaluation, the first before any training."""
+    def rounds(self, resume: Checkpoint | None = None) -> Iterator[Measures | None]:
+        """Run to the end; yields once before any training and after every cloud round what was measured, if anything."""
         last = self.scenario.training.cloud_rounds
         try:
             if resume is None:
@@ -140,8 +140,8 @@ class Simulation:
                     continue
                 self._timed_settle(state.model)
                 self.cloud_rounds_done = done
-                if done % self.scenario.evaluation.every == 0 or done == last:
-                    yield self._measure(state)
+                due = done % self.scenario.evaluation.every == 0 or done == last
+                yield self._measure(state) if due else None
         finally:
             if self.engine is not None:
                 self.engine.close()
