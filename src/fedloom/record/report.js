@@ -17,8 +17,8 @@
   }
 
   function paint(figure) {
-    Plotly.relayout(figure, theme(figure.layout));
-    if (figure.data[0]?.type === "heatmap") Plotly.restyle(figure, { "textfont.color": color("ink") });
+    const map = figure.data.some((trace) => trace.type === "heatmap");
+    Plotly.update(figure, map ? { "textfont.color": color("ink") } : {}, theme(figure.layout));
   }
 
   for (const figure of figures) {
