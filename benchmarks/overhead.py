@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from conditions import conditions
-from fedloom.record import record
+from fedloom.record.folder import record
 from fedloom.simulator import Simulation, make_method, scenario
 
 
@@ -21,9 +21,7 @@ def main() -> None:
     shares, walls = [], []
     with tempfile.TemporaryDirectory() as folder:
         for i in range(3):
-            summary = record(
-                Simulation(chosen, make_method("hierfedavg"), seed=i), "hierfedavg", Path(folder) / str(i)
-            )
+            summary = record(Simulation(chosen, make_method("hierfedavg"), seed=i), "hierfedavg", Path(folder) / str(i))
             walls.append(summary["wall_s"])
             shares.append(1 - summary["engine_s"] / summary["wall_s"])
     out = {
@@ -35,9 +33,7 @@ def main() -> None:
         print(json.dumps(out))
     else:
         share = out["share_outside_training"]
-        print(
-            f"LeNet-5, 57 clients, fashion-mini, 4 cloud rounds: {out['wall_s']:.1f} s, {share:.1%} outside training"
-        )
+        print(f"LeNet-5, 57 clients, fashion-mini, 4 cloud rounds: {out['wall_s']:.1f} s, {share:.1%} outside training")
         print("(target: under 10 %)", out["machine"], out["date"], out["commit"])
 
 

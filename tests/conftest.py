@@ -3,9 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "fedloom", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+settings.register_profile("fedloom", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 settings.load_profile("fedloom")
 
 SMALL = {

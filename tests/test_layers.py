@@ -22,9 +22,7 @@ def imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
-            names = [
-                f"{node.module}.{a.name}" if node.module == "fedloom" else node.module for a in node.names
-            ]
+            names = [f"{node.module}.{a.name}" if node.module == "fedloom" else node.module for a in node.names]
         elif isinstance(node, ast.Import):
             names = [a.name for a in node.names]
         else:
@@ -39,14 +37,10 @@ def layer_of(path):
     return path.relative_to(ROOT).parts[0]
 
 
-@pytest.mark.parametrize(
-    "path", [f for f in FILES if layer_of(f) in LAYERS], ids=lambda f: str(f.relative_to(ROOT))
-)
+@pytest.mark.parametrize("path", [f for f in FILES if layer_of(f) in LAYERS], ids=lambda f: str(f.relative_to(ROOT)))
 def test_a_layer_imports_only_from_those_above(path):
     allowed = BASE | set(LAYERS[: LAYERS.index(layer_of(path)) + 1])
-    wrong = [
-        f"{path.name}:{line} imports fedloom.{name}" for name, line in imports(path) if name not in allowed
-    ]
+    wrong = [f"{path.name}:{line} imports fedloom.{name}" for name, line in imports(path) if name not in allowed]
     assert not wrong
 
 
@@ -55,9 +49,7 @@ def test_every_folder_is_a_layer():
     assert folders <= set(LAYERS)
 
 
-@pytest.mark.parametrize(
-    "path", [f for f in FILES if layer_of(f) in POLICY], ids=lambda f: str(f.relative_to(ROOT))
-)
+@pytest.mark.parametrize("path", [f for f in FILES if layer_of(f) in POLICY], ids=lambda f: str(f.relative_to(ROOT)))
 def test_policy_is_pure(path):
     forbidden = {"time", "logging", "random", "os", "io", "socket", "threading", "subprocess", "torch"}
     for node in ast.walk(ast.parse(path.read_text())):
@@ -76,9 +68,7 @@ def test_the_simulator_knows_no_method_by_name():
     for path in (ROOT / "simulator").glob("*.py"):
         names = {n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)}
         named = names & set(METHODS)
-        assert named <= (
-            {"hierfedavg"} if path.name == "simulation.py" else set()
-        )  # the default of simulate()
+        assert named <= ({"hierfedavg"} if path.name == "simulation.py" else set())  # the default of simulate()
 
 
 def test_no_file_is_called_utils():

@@ -26,7 +26,9 @@ def test_the_quickstart_is_the_example():
 
 @pytest.mark.slow
 def test_the_quickstart_prints_what_the_readme_shows():
-    done = subprocess.run([sys.executable, ROOT / "examples" / "quickstart.py"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / "quickstart.py"], capture_output=True, text=True, check=True
+    )
     shown = next(b for b in blocks("") if b.startswith("fedavg "))
     number = re.compile(r"[\d.]+")
     assert number.sub("#", done.stdout) == number.sub("#", shown)

@@ -145,9 +145,7 @@ def test_fashion_mini_is_balanced_small_and_quick():
 
 def test_a_changed_embedded_file_is_refused(monkeypatch):
     monkeypatch.setattr(loaders, "FASHION_MINI_SHA256", "0" * 64)
-    with pytest.raises(
-        ValueError, match=r"fashion-mini.npz: expected sha256 0+, got 84fec.* reinstall fedloom"
-    ):
+    with pytest.raises(ValueError, match=r"fashion-mini.npz: expected sha256 0+, got 84fec.* reinstall fedloom"):
         load("fashion-mini")
 
 

@@ -74,9 +74,7 @@ def test_an_installed_system_package_is_found(tmp_path, monkeypatch):
     assert str(places("fashion-mnist")[-1]) == "/usr/share/datasets/fashion-mnist"
     write_idx(tmp_path / "package")
     source = files.SOURCES["fashion-mnist"]
-    changed = files.Source(
-        alternatives=source.alternatives, system=(str(tmp_path / "package"),), home=source.home
-    )
+    changed = files.Source(alternatives=source.alternatives, system=(str(tmp_path / "package"),), home=source.home)
     monkeypatch.setitem(files.SOURCES, "fashion-mnist", changed)
     assert load("fashion-mnist").n_train == 5
 
@@ -202,9 +200,7 @@ def test_cifar10_rows_are_label_and_planes(tmp_path, sub):
 
 def test_cifar_archives_are_read_without_unpacking(tmp_path):
     batches = {name: cifar_rows(2, 1, seed).tobytes() for seed, name in enumerate(CIFAR10)}
-    write_tar(
-        tmp_path / "cifar10" / "cifar-10-binary.tar.gz", {"cifar-10-batches-bin/readme.html": b"x"} | batches
-    )
+    write_tar(tmp_path / "cifar10" / "cifar-10-binary.tar.gz", {"cifar-10-batches-bin/readme.html": b"x"} | batches)
     data = load("cifar10", tmp_path)
     assert data.x_train[2:4].tobytes() == cifar_rows(2, 1, 1)[:, 1:].tobytes()
     assert [p.name for p in (tmp_path / "cifar10").iterdir()] == ["cifar-10-binary.tar.gz"]
@@ -232,9 +228,7 @@ def test_damaged_archives_and_batches_are_named(tmp_path):
         load("cifar100", tmp_path)
     members["cifar-100-binary/test.bin"] = cifar_rows(2, 2).tobytes()[:-1]
     write_tar(path, members)
-    with pytest.raises(
-        ValueError, match="expected whole rows of 3074 bytes, got 6147 bytes, 1 rows and 3073 bytes"
-    ):
+    with pytest.raises(ValueError, match="expected whole rows of 3074 bytes, got 6147 bytes, 1 rows and 3073 bytes"):
         load("cifar100", tmp_path)
 
 
@@ -288,9 +282,7 @@ def test_a_matlab_file_that_is_cut_short_is_named(tmp_path, keep):
     write_svhn(tmp_path)
     path = tmp_path / "train_32x32.mat"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(
-        ValueError, match=rf"train_32x32.mat: cannot be read as a Matlab file of {keep} bytes"
-    ):
+    with pytest.raises(ValueError, match=rf"train_32x32.mat: cannot be read as a Matlab file of {keep} bytes"):
         load("svhn", tmp_path)
 
 
@@ -317,14 +309,10 @@ def test_the_last_fifth_of_each_persons_activity_is_for_testing(tmp_path):
 def test_windows_of_another_shape_or_with_objects_are_refused(tmp_path):
     path = tmp_path / "hapt_windows.npz"
     write_windows(path, user=np.zeros(3))
-    with pytest.raises(
-        ValueError, match=r"expected X \(n, 128, 6\), y \(n,\) and user \(n,\), got .* and \(3,\)"
-    ):
+    with pytest.raises(ValueError, match=r"expected X \(n, 128, 6\), y \(n,\) and user \(n,\), got .* and \(3,\)"):
         load("hapt", tmp_path)
     write_windows(path, user=np.array([None] * 28))
-    with pytest.raises(
-        ValueError, match=r"hapt_windows.npz: cannot be read as an .npz file .*allow_pickle=False"
-    ):
+    with pytest.raises(ValueError, match=r"hapt_windows.npz: cannot be read as an .npz file .*allow_pickle=False"):
         load("hapt", tmp_path)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ValueError, match=r"hapt_windows.npz: .* of 200 bytes"):
@@ -335,9 +323,7 @@ def hapt_raw():
     """One recording of 1,300 samples: walking 1..1000, a transition, lying 1101..1228 (one window)."""
     signal = np.arange(1300)[:, None] + np.array([0.0, 0.25, 0.5])
     lines = {"acc_exp01_user07.txt": signal, "gyro_exp01_user07.txt": -signal}
-    texts = {
-        name: "\n".join(" ".join(f"{v:.17e}" for v in row) for row in rows) for name, rows in lines.items()
-    }
+    texts = {name: "\n".join(" ".join(f"{v:.17e}" for v in row) for row in rows) for name, rows in lines.items()}
     texts["labels.txt"] = "1 7 1 1 1000\n1 7 11 1001 1100\n1 7 6 1101 1228\n"
     return {f"RawData/{name}": text.encode() for name, text in texts.items()}
 
@@ -428,9 +414,7 @@ def test_fetched_files_are_found_afterwards(home, tmp_path):
 
 def test_a_download_that_is_not_the_published_file_is_refused_and_not_kept(home, tmp_path):
     (home / "t10k-labels-idx1-ubyte.gz").write_bytes(b"<html>sign in to the network</html>")
-    with pytest.raises(
-        ValueError, match=r"t10k-labels-idx1-ubyte.gz is not the published file \(expected md5 "
-    ):
+    with pytest.raises(ValueError, match=r"t10k-labels-idx1-ubyte.gz is not the published file \(expected md5 "):
         fetch("fashion-mnist")
     assert not (tmp_path / "cache" / "fashion-mnist" / "t10k-labels-idx1-ubyte.gz").exists()
 

@@ -56,9 +56,7 @@ def test_another_seed_gives_another_partition():
 
 
 def test_iid_refuses_more_clients_than_samples():
-    with pytest.raises(
-        ValueError, match="5 clients with at least 1 samples each need 5 samples, got 4; use fewer"
-    ):
+    with pytest.raises(ValueError, match="5 clients with at least 1 samples each need 5 samples, got 4; use fewer"):
         iid(4, 5, rng(0))
 
 
@@ -172,9 +170,7 @@ def test_a_large_concentration_is_nearly_iid_and_a_small_one_is_not():
     assert (uneven.max(axis=0) > 3000).sum() >= 8  # most classes have a client with more than half of them
 
 
-@pytest.mark.parametrize(
-    "cut", [lambda r: dirichlet(FASHION, 4, 100.0, r), lambda r: by_classes(FASHION, 4, 10, r)]
-)
+@pytest.mark.parametrize("cut", [lambda r: dirichlet(FASHION, 4, 100.0, r), lambda r: by_classes(FASHION, 4, 10, r)])
 def test_which_samples_of_a_class_a_client_gets_is_random(cut):
     # about 1,500 of the samples 0..5999 of class 0: random ones have their mean near 3,000, standard error 45
     means = [part[part < 6000].mean() for part in cut(rng(5))]
@@ -230,9 +226,7 @@ def test_a_scarce_test_class_shrinks_the_whole_set_in_proportion():
 
 
 def test_without_a_number_local_tests_are_all_samples_of_the_held_classes():
-    assert_same(
-        local_tests([0, 1, 2, 1], [[1, 0, 5], [0, 3, 0]], rng(0)), [np.array([0, 2]), np.array([1, 3])]
-    )
+    assert_same(local_tests([0, 1, 2, 1], [[1, 0, 5], [0, 3, 0]], rng(0)), [np.array([0, 2]), np.array([1, 3])])
 
 
 def test_clients_that_cannot_be_tested_are_named():

@@ -13,9 +13,7 @@ pytestmark = pytest.mark.full
 @pytest.fixture(autouse=True)
 def files_are_there():
     if not os.environ.get("FEDLOOM_DATA"):
-        pytest.fail(
-            "set FEDLOOM_DATA to a folder with the datasets mnist, fashion-mnist, cifar10, svhn and hapt"
-        )
+        pytest.fail("set FEDLOOM_DATA to a folder with the datasets mnist, fashion-mnist, cifar10, svhn and hapt")
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])

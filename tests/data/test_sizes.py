@@ -52,9 +52,7 @@ def test_projection_is_the_nearest_point():
 
 
 def test_the_largest_feasible_spread_is_named():
-    with pytest.raises(
-        ValueError, match="standard deviation of at most 240, got 241; ask for less or lower `least`"
-    ):
+    with pytest.raises(ValueError, match="standard deviation of at most 240, got 241; ask for less or lower `least`"):
         target_sizes(1000, 5, 241, direction=DIRECTION, least=80)
 
 
@@ -127,9 +125,7 @@ def test_sizes_the_classes_cannot_give_are_missed_not_invented():
 
 
 def test_a_minimum_share_that_cannot_be_is_refused():
-    with pytest.raises(
-        ValueError, match=r"in 3 draws of 1 classes a client, .* lower min_share or the sizes"
-    ):
+    with pytest.raises(ValueError, match=r"in 3 draws of 1 classes a client, .* lower min_share or the sizes"):
         by_sizes_and_classes(np.repeat([0, 1], 20), [40], 1, rng(0), min_share=1, n_draws=3)
     with pytest.raises(ValueError, match="at most the number of classes, 2, got 3"):
         by_sizes_and_classes(np.repeat([0, 1], 20), [40], 3, rng(0))

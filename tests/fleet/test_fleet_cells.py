@@ -159,9 +159,7 @@ def test_uncovered_devices_are_named_with_the_ways_out():
         (lambda: cells.deal_homes(np.ones((1, 1), bool)), "rule even needs rng"),
         (lambda: cells.deal_homes(np.ones(3, bool)), r"shape \(cells, devices\), got \(3,\)"),
         (
-            lambda: cells.deal_homes(
-                np.ones((1, 1), bool), "nearest", distance_m=distances([[0]], [[0], [1]])
-            ),
+            lambda: cells.deal_homes(np.ones((1, 1), bool), "nearest", distance_m=distances([[0]], [[0], [1]])),
             r"distance_m must have shape \(1, 1\), got \(1, 2\)",
         ),
     ],

@@ -42,9 +42,7 @@ def test_integer_links_reach_both_ends_equally_often():
 
 def test_by_distance():
     rates = links.by_distance([[0, 0], [3, 4], [0, 10]], lambda d: 100 / np.maximum(d, 1))
-    np.testing.assert_allclose(
-        rates, [[np.inf, 20, 10], [20, np.inf, 100 / 45**0.5], [10, 100 / 45**0.5, np.inf]]
-    )
+    np.testing.assert_allclose(rates, [[np.inf, 20, 10], [20, np.inf, 100 / 45**0.5], [10, 100 / 45**0.5, np.inf]])
 
 
 def test_given_is_a_copy_with_an_infinite_diagonal():

@@ -52,9 +52,7 @@ def test_around_cells_stays_inside(seed, counts):
 
 
 def test_triangle_has_the_published_centres():
-    np.testing.assert_allclose(
-        placement.cell_grid("triangle", 3, 2.0), [(0, 0), (2, 0), (1, 3**0.5)], atol=1e-12
-    )
+    np.testing.assert_allclose(placement.cell_grid("triangle", 3, 2.0), [(0, 0), (2, 0), (1, 3**0.5)], atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 10, 19, 20, 37])

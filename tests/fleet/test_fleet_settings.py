@@ -215,9 +215,7 @@ def test_nonsense_is_refused_by_field(fields, where, message):
     assert re.search(message, text), text
 
 
-@pytest.mark.parametrize(
-    ("shape", "n", "radius_m"), [("triangle", 3, 830), ("hex", 7, 577.35), ("line", 5, 500)]
-)
+@pytest.mark.parametrize(("shape", "n", "radius_m"), [("triangle", 3, 830), ("hex", 7, 577.35), ("line", 5, 500)])
 def test_the_radius_follows_the_shape(shape, n, radius_m):
     cells = {"kind": "grid", "shape": shape, "n": n, "spacing_m": 1000}
     settings = FleetSettings.model_validate({"n_devices": n, "cells": cells, "placement": {"kind": "cells"}})

@@ -97,9 +97,7 @@ def test_homes_are_in_reach_by_every_rule(homes):
     if homes == "even":
         assert np.bincount(snapshot.home).tolist() == [5, 5, 5, 4, 4]
     if homes == "nearest":
-        np.testing.assert_array_equal(
-            snapshot.home, radio.distances(snapshot.cell_m, snapshot.position_m).argmin(0)
-        )
+        np.testing.assert_array_equal(snapshot.home, radio.distances(snapshot.cell_m, snapshot.position_m).argmin(0))
 
 
 def test_overlapping_cells_deal_even_homes_to_devices_at_coordinates():
@@ -322,9 +320,7 @@ def test_a_device_that_moves_is_anywhere_in_its_new_cell_at_its_own_height():
 
 def test_a_cell_too_high_for_its_radius_is_named():
     cell_settings = {"kind": "explicit", "centres_m": [[0, 0, 10], [0, 0, 60]], "radius_m": 50}
-    with pytest.raises(
-        ValueError, match=r"cell 1 \(height 60 m, radius 50 m\) does not reach devices at a height"
-    ):
+    with pytest.raises(ValueError, match=r"cell 1 \(height 60 m, radius 50 m\) does not reach devices at a height"):
         fleet(n_devices=4, cells=cell_settings, placement={"kind": "cells"})
 
 
@@ -366,9 +362,7 @@ def test_a_cloud_round_is_a_whole_number(bad):
 def test_a_hundred_rounds_of_a_thousand_static_devices_are_cheap():
     hexagon = {"kind": "grid", "shape": "hex", "n": 10}
     start = time.process_time()  # not wall time: others may be using the machine
-    still = fleet(
-        n_devices=1000, cells=hexagon, placement={"kind": "cells"}, device_edge={"up": {"kind": "radio"}}
-    )
+    still = fleet(n_devices=1000, cells=hexagon, placement={"kind": "cells"}, device_edge={"up": {"kind": "radio"}})
     for t in range(100):
         still.snapshot(t)
     assert time.process_time() - start < 0.3

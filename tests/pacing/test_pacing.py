@@ -106,8 +106,9 @@ def test_fitted_work_matches_a_loop(given_offer, close_s):
 
 
 def test_exact_ties_do_not_lose_a_unit():
-    # 60 / (30 * 0.2) is 10 - 2e-15 in floating point
-    assert fit_units(offer([0.2]), 62.0)[0] == 300
+    # three units of 3 steps of 0.1 s fill 0.9 s, but 0.9 / (3 * 0.1) is 2.9999999999999996 in floating point
+    assert math.floor(0.9 / (3 * 0.1)) == 2
+    assert fit_units(offer([0.1], link_s=0.0, unit_steps=3), 0.9)[0] == 9
 
 
 def test_one_client_gets_all_the_work():

@@ -12,9 +12,7 @@ coordinates = st.floats(-1e6, 1e6)
 
 
 def test_three_four_five():
-    np.testing.assert_array_equal(
-        distances([[0, 0], [3, 0]], [[0, 4], [3, 4], [3, 0]]), [[4, 5, 3], [5, 4, 0]]
-    )
+    np.testing.assert_array_equal(distances([[0, 0], [3, 0]], [[0, 4], [3, 4], [3, 0]]), [[4, 5, 3], [5, 4, 0]])
 
 
 def test_height_counts():

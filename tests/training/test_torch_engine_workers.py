@@ -333,15 +333,30 @@ def test_rows_of_another_model_are_refused(call):
         engine.train(rows_, make_jobs(2, 2)) if call == "train" else engine.evaluate(rows_)
 
 
-@pytest.mark.parametrize(
-    "n_workers", [1, pytest.param(2, marks=pytest.mark.xfail(reason="bug: trains from what the pool's memory holds"))]
-)
+@pytest.mark.parametrize("n_workers", [1, 2])
 def test_a_start_that_does_not_exist_is_refused(n_workers):
     engine = engines("mlp")[n_workers]
     jobs = equal_jobs(4, 1)
     jobs.start[2] = 5
-    with pytest.raises((ValueError, IndexError)):
+    with pytest.raises(ValueError, match=r"start of a job must be in 0\.\.1, got 5"):
         engine.train(make_starts(engine.task.model, 2), jobs)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("client", K, f"client of a job must be in 0..{K - 1}, got {K}"),
+        ("client", -1, f"client of a job must be in 0..{K - 1}, got -1"),
+        ("n_steps", -2, "n_steps of a job must be at least 0, got -2"),
+        ("first_step", -1, "first_step of a job must be at least 0, got -1"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused(name, value, message):
+    engine = engines("mlp")[1]
+    jobs = equal_jobs(4, 1)
+    getattr(jobs, name)[3] = value
+    with pytest.raises(ValueError, match=re.escape(message)):
+        engine.train(make_starts(engine.task.model, 1), jobs)
 
 
 @pytest.mark.xfail(reason="bug: the entry is ignored and the average too small")

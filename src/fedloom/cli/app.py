@@ -76,7 +76,7 @@ def run(
     lines: Annotated[bool, typer.Option("--progress-lines", hidden=True)] = False,
 ) -> None:
     """Run one method on one scenario with one seed, and leave a record."""
-    from fedloom.record import record
+    from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
 
@@ -97,7 +97,7 @@ def run(
         task = bar.add_task(f"{chosen.name} · {method}", total=total, figures="")
 
         def on_round(done: int, measures: dict[str, float | int] | None) -> None:
-            shown = {} if measures is None else {"figures": figures(measures)}
+            shown: dict[str, Any] = {} if measures is None else {"figures": figures(measures)}
             bar.update(task, completed=done, **shown)
             if lines:
                 typer.echo(json.dumps({"done": done} | shown))
@@ -105,8 +105,6 @@ def run(
         if dry_run:
             for measures in simulation.rounds():
                 on_round(simulation.cloud_rounds_done, measures)
-            from fedloom.record.folder import summarise
-
             summary = summarise(simulation, wall_s=0.0, resumed=False)
         else:
             try:
@@ -174,7 +172,13 @@ def demo(
     from fedloom.cli.many import run_many
 
     comparison, report = run_many(
-        "cells-overlap", ["fedavg", "hierfedavg", "fedprox"], seeds=2, folder=folder, quiet=quiet, x="seconds"
+        "cells-overlap",
+        ["fedavg", "hierfedavg", "fedprox"],
+        seeds=2,
+        changes=["training.cloud_rounds=10"],
+        folder=folder,
+        quiet=quiet,
+        x="seconds",
     )
     _show_comparison(comparison, report)
 
@@ -263,7 +267,10 @@ def _summary(summary: dict[str, Any], folder: Path | None) -> None:
 
 
 def _show_comparison(comparison: Any, report: Path) -> None:
-    from fedloom.record.comparison import rich_table
+    from fedloom.record.comparison import rich_tables
 
-    out.print(rich_table(comparison))
+    for table in rich_tables(comparison):
+        out.print(table, end="\n\n")
+    for warning in comparison.warnings:
+        notes.print(f"note: {warning}", highlight=False)
     out.print(f"report: {report}", highlight=False, soft_wrap=True)

@@ -94,7 +94,7 @@ def _run_all(commands: dict[str, list[str]], n_jobs: int, n_rounds: int, quiet: 
                 if line is not None:
                     state = json.loads(line)
                     done[name] = state["done"]
-                    shown = {"figures": f"{name}: {state['figures']}"} if "figures" in state else {}
+                    shown: dict[str, Any] = {"figures": f"{name}: {state['figures']}"} if "figures" in state else {}
                     bar.update(whole, completed=sum(done.values()), **shown)
                     continue
                 process = running.pop(name)

@@ -1,5 +1,1 @@
-"""The run folder, tables and the HTML report."""
-
-from fedloom.record.folder import FolderError, record
-
-__all__ = ["FolderError", "record"]
+"""The run folder, comparisons and the HTML report."""

@@ -139,34 +139,34 @@ def compare(runs: Sequence[Run], x: str = "steps", target: float | None = None) 
     return Comparison(tuple(rows), measure, x, budget, target, _warnings(runs))
 
 
-def rich_table(comparison: Comparison) -> Table:
-    """The comparison for a terminal, the best of each column in bold."""
+def rich_tables(comparison: Comparison) -> list[Table]:
+    """The comparison for a terminal of 80 columns: scores, then what whole runs cost; the best of each column in bold."""
+    axis, measure = AXES[comparison.x], comparison.measure
+    target = NEVER if comparison.target is None else score_text(measure, comparison.target)
+    of_steps = " steps" if comparison.x == "steps" else ""
+    good = {
+        "seeds": [(str(row.n_seeds), False) for row in comparison.rows],
+        f"final {measure}": scores(comparison, "final"),
+        "best": scores(comparison, "best"),
+        f"at {axis.text(comparison.budget)}{of_steps}": scores(comparison, "at_budget"),
+        f"{axis.name} to {target}": costs_to_target(comparison),
+    }
+    costs = {f"{axis.name} in all": totals(comparison, name) for name, axis in AXES.items()}
+    return [_rich(comparison, good), _rich(comparison, costs)]
+
+
+def _rich(comparison: Comparison, columns: "dict[str, Column]") -> Table:
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    axis, measure = AXES[comparison.x], comparison.measure
-    target = NEVER if comparison.target is None else score_text(measure, comparison.target)
-    table = Table(title=f"{measure} by method", title_justify="left")
-    table.add_column("method", overflow="fold")
-    table.add_column("seeds", justify="right")
-    of_steps = " steps" if comparison.x == "steps" else ""
-    titles = [
-        f"final {measure}",
-        "best",
-        f"at {axis.text(comparison.budget)}{of_steps}",
-        f"{axis.name} to {target}",
-        *(f"{axis.name} in all" for axis in AXES.values()),
-    ]
-    for title in titles:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("method", overflow="fold", min_width=max(len(row.method) for row in comparison.rows))
+    for title in columns:
         table.add_column(title, justify="right")
-    columns = [
-        *(scores(comparison, name) for name in ("final", "best", "at_budget")),
-        costs_to_target(comparison),
-        *(totals(comparison, name) for name in AXES),
-    ]
     for i, row in enumerate(comparison.rows):
-        cells = [f"[bold]{text}[/bold]" if best else text for text, best in (column[i] for column in columns)]
-        table.add_row(escape(row.method), str(row.n_seeds), *cells)
+        cells = [f"[bold]{text}[/bold]" if best else text for text, best in (column[i] for column in columns.values())]
+        table.add_row(escape(row.method), *cells)
     return table
 
 

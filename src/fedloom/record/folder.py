@@ -17,11 +17,12 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.simulator import Checkpoint, Simulation
+if TYPE_CHECKING:  # reading records needs no torch
+    from fedloom.simulator import Checkpoint, Simulation
 
 Measures = dict[str, float | int]
 OnRound = Callable[[int, Measures | None], None]
@@ -33,7 +34,7 @@ class FolderError(ValueError):
 
 
 def record(
-    simulation: Simulation,
+    simulation: "Simulation",
     method: str,
     folder: Path,
     *,
@@ -67,7 +68,7 @@ def record(
     return summary
 
 
-def summarise(simulation: Simulation, wall_s: float, resumed: bool) -> dict[str, Any]:
+def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[str, Any]:
     """Final and best measures, totals by hop, and how long it took."""
     measures = simulation.measures
     best = max(measures, key=lambda m: m.get("accuracy", -m.get("loss", math.inf)))
@@ -82,7 +83,7 @@ def summarise(simulation: Simulation, wall_s: float, resumed: bool) -> dict[str,
     }
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+def save_checkpoint(folder: Path, checkpoint: "Checkpoint") -> None:
     """Write the checkpoint in one atomic step."""
     from safetensors.numpy import save
 
@@ -98,9 +99,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         ) from error
 
 
-def load_checkpoint(folder: Path) -> Checkpoint | None:
+def load_checkpoint(folder: Path) -> "Checkpoint | None":
     """The last checkpoint, or None if there is none yet."""
     from safetensors import SafetensorError, safe_open
+
+    from fedloom.simulator import Checkpoint
 
     path = folder / "checkpoint" / "state.safetensors"
     if not path.exists():
@@ -159,7 +162,7 @@ def _difference(key: str, there: Any, here: Any) -> str:
     return f"{key} is {there} there and {here} here"
 
 
-def _settings(simulation: Simulation, method: str) -> dict[str, Any]:
+def _settings(simulation: "Simulation", method: str) -> dict[str, Any]:
     """What decides the results of a run."""
     return {
         "scenario": simulation.scenario.model_dump(mode="json"),
@@ -170,7 +173,7 @@ def _settings(simulation: Simulation, method: str) -> dict[str, Any]:
     }
 
 
-def _circumstances(simulation: Simulation) -> dict[str, Any]:
+def _circumstances(simulation: "Simulation") -> dict[str, Any]:
     """What else one wants to know of a run."""
     snapshot = simulation.world.fleet.snapshot(0)
     return {
@@ -200,7 +203,7 @@ def _write_metrics(folder: Path, measures: list[Measures]) -> None:
     _write_parquet(folder / "metrics.parquet", polars.DataFrame(measures))
 
 
-def _write_topology(folder: Path, simulation: Simulation) -> None:
+def _write_topology(folder: Path, simulation: "Simulation") -> None:
     """Columns: cloud_round from which the line holds, client, aggregator (-1: takes no part), kind, host, home, x_m, y_m."""
     import polars
 

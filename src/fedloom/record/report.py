@@ -53,7 +53,7 @@ SIGNS = {
     "cloud server": "⬡",
 }  # the markers of the maps, by the names of traces
 MOST_POINTS = 250  # of a curve
-MOST_PLACES = 40_000  # lines of topology drawn in all maps together, for a file of a few megabytes
+MOST_PLACES = 25_000  # lines of topology drawn in all maps together, for a file of a few megabytes
 
 
 def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None) -> Path:
@@ -352,8 +352,8 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
             held = f"<br>{samples[c]:,} samples" if c < len(samples) else ""
             texts.append(f"device {c}<br>{', '.join(groups[int(c)])}{held}")
         return go.Scatter(
-            x=x[mask].round(1),
-            y=y[mask].round(1),
+            x=x[mask].astype(np.float32),
+            y=y[mask].astype(np.float32),
             mode="markers",
             marker=marker,
             name=name,

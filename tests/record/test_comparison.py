@@ -1,0 +1,201 @@
+"""Reading runs back, and comparing methods, on folders small enough to work out by hand."""
+
+import io
+import json
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from fedloom.record.comparison import AXES, compare, rich_tables
+from fedloom.record.folder import FolderError
+from fedloom.record.runs import find_runs, read_run
+
+
+def write_run(
+    folder: Path,
+    method: str,
+    seed: int,
+    scores: list[float],
+    *,
+    measure: str = "accuracy",
+    step: int = 10,
+    second: float = 2.0,
+    finished: bool = True,
+    scenario: dict[str, Any] | None = None,
+) -> Path:
+    """A run with an evaluation every `step` steps and `second` seconds, 3 J and 100 bytes."""
+    folder.mkdir(parents=True)
+    n = range(len(scores))
+    scenario = scenario or {"name": "tiny", "training": {"cloud_rounds": 5}}
+    content = {"scenario": scenario, "method": method, "seed": seed, "n_params": 7}
+    (folder / "run.json").write_text(json.dumps(content | {"clients": {"n_samples": [1]}, "cells": {}}))
+    columns = {"cloud_round": list(n), "local_steps": [step * i for i in n], "time_s": [second * i for i in n]}
+    columns |= {"energy_j": [3.0 * i for i in n], "bytes": [100 * i for i in n], measure: scores}
+    pl.DataFrame(columns).write_parquet(folder / "metrics.parquet")
+    if finished:
+        (folder / "summary.json").write_text(json.dumps({"ledger": [], "wall_s": 1.0}))
+    return folder
+
+
+@pytest.fixture
+def two_methods(tmp_path: Path) -> Path:
+    """Steps 0, 10, 20, 30 for a; 0, 20, 40 for b."""
+    write_run(tmp_path / "a0", "a", 0, [0.1, 0.5, 0.8, 0.7])
+    write_run(tmp_path / "a1", "a", 1, [0.1, 0.6, 0.6, 0.9])
+    write_run(tmp_path / "b0", "b", 0, [0.1, 0.3, 0.75], step=20, second=5.0)
+    write_run(tmp_path / "b1", "b", 1, [0.1, 0.7, 0.75], step=20, second=5.0)
+    return tmp_path
+
+
+def test_means_deviations_budget_and_target_by_hand(two_methods):
+    result = compare(find_runs([two_methods]), target=0.6)
+    a, b = result.rows
+    assert (a.method, a.seeds, a.n_seeds) == ("a", (0, 1), 2)
+    assert a.final.mean == pytest.approx((0.7 + 0.9) / 2)
+    assert a.final.std == pytest.approx(((0.1**2 + 0.1**2) / 1) ** 0.5)  # sample deviation of 0.7 and 0.9
+    assert a.best.mean == pytest.approx((0.8 + 0.9) / 2)
+    assert result.budget == 30  # a ends at 30 steps, b at 40
+    assert a.at_budget.mean == pytest.approx((0.7 + 0.9) / 2)
+    assert b.at_budget.mean == pytest.approx((0.3 + 0.7) / 2)  # the last evaluation at or before 30 steps is at 20
+    assert a.to_target.mean == pytest.approx((20 + 10) / 2)  # 0.8 at 20 steps; 0.6, just reached, at 10
+    assert a.to_target.std == pytest.approx(stdev([20, 10]))
+    assert b.to_target.mean == pytest.approx((40 + 20) / 2)
+    assert {x: a.totals[x].mean for x in AXES} == {"steps": 30, "seconds": 6, "joules": 9, "bytes": 300}
+    assert {x: b.totals[x].mean for x in AXES} == {"steps": 40, "seconds": 10, "joules": 6, "bytes": 200}
+
+
+def test_every_cost_can_be_the_axis(two_methods):
+    runs = find_runs([two_methods])
+    assert compare(runs, "seconds").budget == 6
+    assert compare(runs, "seconds").rows[1].at_budget.mean == pytest.approx(0.5)  # b at 5 s
+    assert compare(runs, "joules", target=0.7).rows[1].to_target.mean == pytest.approx((6 + 3) / 2)
+    assert compare(runs, "bytes").budget == 200
+    with pytest.raises(ValueError, match="x must be one of steps, seconds, joules, bytes, got 'watts'"):
+        compare(runs, "watts")
+
+
+def test_by_default_every_run_reaches_the_target(two_methods):
+    result = compare(find_runs([two_methods]))
+    assert result.target == 0.7
+    assert [row.n_reached for row in result.rows] == [2, 2]
+    assert all(row.to_target.mean is not None for row in result.rows)
+
+
+def test_a_target_that_some_or_all_seeds_miss_has_no_mean(two_methods):
+    a, b = compare(find_runs([two_methods]), target=0.85).rows
+    assert (a.to_target.mean, a.to_target.std, a.n_reached) == (None, None, 1)
+    assert (b.to_target.mean, b.n_reached) == (None, 0)
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(*rich_tables(compare(find_runs([two_methods]), target=0.85)))
+    text = console.export_text()
+    assert "– (1 of 2)" in text and "80.0 ± 14.1 %" in text and "steps to 85.0 %" in text
+
+
+def test_one_seed_has_no_deviation(tmp_path):
+    write_run(tmp_path / "a", "a", 4, [0.1, 0.5])
+    result = compare([read_run(tmp_path / "a")])
+    assert (result.rows[0].final.mean, result.rows[0].final.std) == (0.5, None)
+    assert result.warnings == ()
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["rows"][0]["n_seeds"] == 1
+
+
+def test_for_rmse_lower_is_better(tmp_path):
+    write_run(tmp_path / "a", "a", 0, [3.0, 1.0, 2.0], measure="rmse")
+    write_run(tmp_path / "b", "b", 0, [3.0, 2.5, 0.5], measure="rmse")
+    result = compare(find_runs([tmp_path]))
+    assert (result.measure, result.higher_is_better, result.target) == ("rmse", False, 2.0)
+    assert [row.best.mean for row in result.rows] == [1.0, 0.5]
+    assert [row.to_target.mean for row in result.rows] == [10, 20]
+    bold = [str(cell).startswith("[bold]") for cell in rich_tables(result)[0].columns[2].cells]
+    assert bold == [False, True]
+
+
+def test_the_best_of_a_column_is_bold_unless_all_are_alike(two_methods):
+    tables = rich_tables(compare(find_runs([two_methods])))
+    marked = {str(c.header): [str(cell).startswith("[bold]") for cell in c.cells] for t in tables for c in t.columns}
+    assert marked["final accuracy"] == [True, False]
+    assert marked["traffic in all"] == [False, True]
+    tables = rich_tables(compare([read_run(two_methods / "a0")]))
+    assert not any("[bold]" in str(cell) for table in tables for column in table.columns for cell in column.cells)
+
+
+def test_warnings_name_what_a_reader_must_know(tmp_path):
+    write_run(tmp_path / "a0", "a", 0, [0.1, 0.5])
+    write_run(tmp_path / "a1", "a", 1, [0.1, 0.5], finished=False)
+    other = {"name": "tiny", "training": {"cloud_rounds": 9}}
+    write_run(tmp_path / "b0", "b", 0, [0.1, float("nan")], scenario=other)
+    result = compare(find_runs([tmp_path]))
+    assert result.warnings == (
+        "the methods were run with different seeds (a: 0, 1; b: 0)",
+        "a with seed 1 is unfinished: evaluated up to cloud round 1 of 5",
+        "b with seed 0 diverged: its last accuracy is not a finite number",
+        "the runs are of different scenarios; they differ in training.cloud_rounds",
+    )
+    assert result.rows[1].final.mean is None
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_runs_are_found_one_and_two_levels_down_and_sorted(tmp_path):
+    write_run(tmp_path / "x" / "late", "b", 0, [0.1])
+    write_run(tmp_path / "x" / "early", "a", 10, [0.1])
+    write_run(tmp_path / "top", "a", 9, [0.1])
+    (tmp_path / "notes").mkdir()
+    runs = find_runs([tmp_path, tmp_path / "top"])
+    assert [(run.method, run.seed) for run in runs] == [("a", 9), ("a", 10), ("b", 0)]
+    assert runs[0].origin == {"n_params": 7} and runs[0].topology is None and runs[0].finished
+
+
+def test_errors_name_the_folder_and_what_is_wrong(tmp_path):
+    with pytest.raises(FolderError, match="nowhere does not exist; give the folder of a run"):
+        find_runs([tmp_path / "nowhere"])
+    with pytest.raises(FolderError, match="holds no run folder"):
+        find_runs([tmp_path])
+    with pytest.raises(FolderError, match="no folder given"):
+        find_runs([])
+    with pytest.raises(FolderError, match=r"is not the folder of a run: it has no run\.json"):
+        read_run(tmp_path)
+    folder = write_run(tmp_path / "a", "a", 0, [0.1])
+    (folder / "metrics.parquet").write_bytes(b"PAR1 and then nothing")
+    with pytest.raises(FolderError, match=r"a/metrics\.parquet is damaged"):
+        read_run(folder)
+    pl.DataFrame({"cloud_round": [0]}).write_parquet(folder / "metrics.parquet")
+    with pytest.raises(FolderError, match="has no column local_steps, time_s, energy_j, bytes"):
+        read_run(folder)
+    (folder / "metrics.parquet").unlink()
+    with pytest.raises(FolderError, match="holds no evaluation yet"):
+        read_run(folder)
+    (folder / "run.json").write_text('{"method": "a"}')
+    with pytest.raises(FolderError, match="is damaged: it has no scenario, seed, clients, cells"):
+        read_run(folder)
+    write_run(tmp_path / "c", "c", 0, [0.1], measure="loss")
+    with pytest.raises(FolderError, match="has neither accuracy nor rmse"):
+        read_run(tmp_path / "c")
+
+
+def test_accuracy_and_rmse_do_not_mix(tmp_path):
+    write_run(tmp_path / "a", "a", 0, [0.1])
+    write_run(tmp_path / "b", "b", 0, [0.1], measure="rmse")
+    with pytest.raises(FolderError, match=r"different tasks \(.*a has accuracy; .*b has rmse\)"):
+        find_runs([tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("x", "value", "text"),
+    [
+        ("seconds", 0.0, "0 s"),
+        ("seconds", 59.94, "59.9 s"),
+        ("seconds", 7200, "2.00 h"),
+        ("joules", 0.0123, "0.0123 J"),
+        ("joules", 2.5e6, "2.50 MJ"),
+        ("bytes", 999, "999 B"),
+        ("bytes", 12.3e9, "12.3 GB"),
+        ("steps", 12345, "12,345"),
+        ("steps", 112.5, "112"),
+    ],
+)
+def test_quantities_are_written_in_units_that_fit(x, value, text):
+    assert AXES[x].text(value) == text
