@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedloom.record import report
+from fedloom.record import figures, report
 from fedloom.record.runs import Run, find_runs, read_run
 
 LEDGER = [
@@ -107,9 +107,9 @@ def test_the_page_holds_every_section_and_loads_nothing(runs, tmp_path):
     assert not re.search(r"https?://", own)
     assert not re.search(r"<(link|img|iframe|script|source)[^>]+(src|href)\s*=|@import|url\(", own)
     assert "default-src 'none'" in own
-    figures = re.findall(r'<script type="application/json">(.*?)</script>', own, re.DOTALL)
-    assert len(figures) == 4 + 2 + 2 + 3
-    assert all(set(json.loads(figure)) >= {"data", "layout"} for figure in figures)
+    embedded = re.findall(r'<script type="application/json">(.*?)</script>', own, re.DOTALL)
+    assert len(embedded) == 4 + 2 + 2 + 3
+    assert all(set(json.loads(figure)) >= {"data", "layout"} for figure in embedded)
 
 
 def test_a_title_can_be_given(runs, tmp_path):
@@ -128,7 +128,7 @@ def test_text_from_files_cannot_become_markup(tmp_path):
         own.count("<script") == own.count("</script>") == 1 + len(re.findall('<script type="application/json">', own))
     )
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in own
-    figure = report.ledger_figure(find_runs([tmp_path / "runs"]), "energy_j")
+    figure = figures.ledger_figure(find_runs([tmp_path / "runs"]), "energy_j")
     assert "<img" not in figure.to_json().replace("\\u003c", "<")
 
 
@@ -136,7 +136,7 @@ def test_the_curve_of_two_seeds_by_hand(tmp_path):
     """Seeds evaluated at 0, 2, 4 s and at 0, 4, 8 s."""
     write_run(tmp_path / "a0", "a", 0, (0.0, 0.4, 0.6), (0.0, 2.0, 4.0))
     write_run(tmp_path / "a1", "a", 1, (0.0, 0.4, 0.8), (0.0, 4.0, 8.0))
-    curve = report.mean_curve(find_runs([tmp_path]), "seconds")
+    curve = figures.mean_curve(find_runs([tmp_path]), "seconds")
     np.testing.assert_allclose(curve.x, [0, 2, 4, 8])
     # seed 0: 0, 0.4, 0.6, and 0.6 held; seed 1: 0, halfway to 0.4, 0.4, 0.8
     np.testing.assert_allclose(curve.mean, [0, (0.4 + 0.2) / 2, (0.6 + 0.4) / 2, (0.6 + 0.8) / 2])
@@ -147,11 +147,11 @@ def test_the_curve_of_two_seeds_by_hand(tmp_path):
 def test_the_curve_ends_where_an_unfinished_run_ends(tmp_path):
     write_run(tmp_path / "a0", "a", 0)
     write_run(tmp_path / "a1", "a", 1, (0.1, 0.7), (0.0, 2.0), places=None)
-    np.testing.assert_allclose(report.mean_curve(find_runs([tmp_path]), "seconds").x, [0, 2])
+    np.testing.assert_allclose(figures.mean_curve(find_runs([tmp_path]), "seconds").x, [0, 2])
 
 
 def test_figures_of_curves_have_a_line_for_each_method_and_a_band_for_seeds(runs):
-    figure = report.curves_figure(runs, "steps")
+    figure = figures.curves_figure(runs, "steps")
     band, line_a, line_b = figure.data
     assert (band.fill, band.legendgroup, line_a.legendgroup, line_b.legendgroup) == ("toself", "0", "0", "1")
     np.testing.assert_allclose(line_a.y, [0.1, 0.6, 0.8])
@@ -159,31 +159,31 @@ def test_figures_of_curves_have_a_line_for_each_method_and_a_band_for_seeds(runs
     deviation = 0.2 / np.sqrt(2)
     np.testing.assert_allclose(band.y[:3], [0.1, 0.6 + deviation, 0.8 + deviation])
     np.testing.assert_allclose(band.y[3:], [0.8 - deviation, 0.6 - deviation, 0.1])
-    assert line_a.line.color == report.METHOD_COLORS[0] and line_b.line.color == report.METHOD_COLORS[1]
+    assert line_a.line.color == figures.METHOD_COLORS[0] and line_b.line.color == figures.METHOD_COLORS[1]
     assert figure.layout.xaxis.title.text == "local steps"
     assert line_a.hovertext[2] == (
         "<b>a</b><br>accuracy 80.0 ± 14.1 % (2 seeds)<br>20 local steps<br>4.00 s · 6.00 J · 200 B"
     )
-    assert report.curves_figure(runs, "seconds").layout.xaxis.title.text == "simulated time (s)"
+    assert figures.curves_figure(runs, "seconds").layout.xaxis.title.text == "simulated time (s)"
 
 
 def test_the_start_does_not_flatten_the_curves(runs):
-    low, high = report.score_range(runs)
+    low, high = figures.score_range(runs)
     assert 0.3 < low < 0.4 and 0.9 < high <= 1.0  # without the 0.1 before training
 
 
 def test_long_curves_are_thinned_to_their_ends(tmp_path):
     n = 3000
     run = write_run(tmp_path / "a", scores=tuple(np.linspace(0, 1, n)), seconds=tuple(map(float, range(n))))
-    curve = report.mean_curve([run], "seconds")
-    assert len(curve.x) <= report.MOST_POINTS and (curve.x[0], curve.x[-1], curve.mean[-1]) == (0, n - 1, 1)
+    curve = figures.mean_curve([run], "seconds")
+    assert len(curve.x) <= figures.MOST_POINTS and (curve.x[0], curve.x[-1], curve.mean[-1]) == (0, n - 1, 1)
     assert curve.std is None
 
 
 def test_the_map_shows_bridging_and_idle_devices_and_servers(runs):
-    figure = report.map_figure(runs[0])
+    figure = figures.map_figure(runs[0])
     assert list(trace(figure, "device").x) == [-50, 150]
-    assert list(trace(figure, "device").marker.color) == list(report.CLUSTER_COLORS[:2])
+    assert list(trace(figure, "device").marker.color) == list(figures.CLUSTER_COLORS[:2])
     assert list(trace(figure, "bridging device").x) == [50]
     assert trace(figure, "bridging device").hovertext[0] == "device 1<br>edge 0, edge 1<br>4 samples"
     assert list(trace(figure, "takes no part").x) == [900]
@@ -193,16 +193,16 @@ def test_the_map_shows_bridging_and_idle_devices_and_servers(runs):
     assert (circle.x0, circle.x1, circle.y0, circle.y1) == (-100, 100, -100, 100)
     assert figure.layout.yaxis.scaleanchor == "x" and figure.layout.xaxis.title.text == "x (m)"
     assert not figure.layout.sliders
-    assert report.bridging(runs[0].topology) == [1]
+    assert figures.bridging(runs[0].topology) == [1]
 
 
 def test_a_changing_topology_has_a_slider(runs):
-    figure = report.map_figure(runs[2])
+    figure = figures.map_figure(runs[2])
     assert [step.label for step in figure.layout.sliders[0].steps] == ["1", "3"]
     first, last = trace(figure, "device", 0), trace(figure, "device", 1)
     assert first.visible is None and last.visible is False
     assert (list(first.x), list(last.x)) == ([-50, 50, 150], [-50, 99, 150])
-    assert last.marker.color[1] == report.CLUSTER_COLORS[1]
+    assert last.marker.color[1] == figures.CLUSTER_COLORS[1]
     assert trace(figure, "cluster head").marker.symbol == "star" and list(trace(figure, "cluster head").x) == [-50, 150]
     shown = figure.layout.sliders[0].steps[1].args[1]
     assert [t.name for t, s in zip(figure.data, shown) if s] == [
@@ -213,7 +213,7 @@ def test_a_changing_topology_has_a_slider(runs):
 def test_of_many_rounds_a_choice_is_drawn(tmp_path):
     places = [(r, c, 0, "cloud", 0, 0.0, 0.0) for r in range(1, 101) for c in range(4)]
     run = write_run(tmp_path / "a", places=places)
-    labels = [step.label for step in report.map_figure(run, most_places=20).layout.sliders[0].steps]
+    labels = [step.label for step in figures.map_figure(run, most_places=20).layout.sliders[0].steps]
     assert len(labels) == 5 and (labels[0], labels[-1]) == ("1", "100")
 
 
@@ -222,21 +222,21 @@ def test_methods_that_group_alike_share_a_map(tmp_path):
     write_run(tmp_path / "b", "b", places=MOVING)
     write_run(tmp_path / "c", "c")
     write_run(tmp_path / "d", "d", places=None)
-    assert [names for names, _ in report.distinct_topologies(find_runs([tmp_path]))] == [["a", "c"], ["b"]]
+    assert [names for names, _ in figures.distinct_topologies(find_runs([tmp_path]))] == [["a", "c"], ["b"]]
 
 
 def test_several_clusters_on_one_server_have_names_of_their_own():
     rows = [(0, 0, "edge"), (1, 0, "edge"), (2, 1, "edge"), (-1, -1, "edge")]
     place = pl.DataFrame(rows, schema=["aggregator", "host", "kind"], orient="row")
-    assert report.aggregator_names(place) == {0: "edge 0, cluster 0", 1: "edge 0, cluster 1", 2: "edge 1"}
+    assert figures.aggregator_names(place) == {0: "edge 0, cluster 0", 1: "edge 0, cluster 1", 2: "edge 1"}
 
 
 def test_label_shares_and_distance_by_hand(runs):
-    found = report.clusters(runs[2])  # heads: {0, 1} holds (4, 4), {2} holds (4, 0); all hold (10, 6)
+    found = figures.clusters(runs[2])  # heads: {0, 1} holds (4, 4), {2} holds (4, 0); all hold (10, 6)
     np.testing.assert_allclose(found.shares, [[0.5, 0.5], [1, 0], [0.625, 0.375]])
     np.testing.assert_allclose(found.distance, [0.125, 0.375])  # half of |0.5 - 0.625| + |0.5 - 0.375|, and so on
     assert found.names == ["head 0", "head 2"] and list(found.n_samples) == [8, 4, 16]
-    (heat,) = report.labels_figure(runs[2]).data
+    (heat,) = figures.labels_figure(runs[2]).data
     np.testing.assert_allclose(heat.z, [[50, 50], [100, 0], [62.5, 37.5]])
     assert list(heat.y) == ["head 0  ·  0.12", "head 2  ·  0.38", "all devices"]
 
@@ -246,12 +246,12 @@ def test_the_ledger_is_the_mean_over_seeds(tmp_path):
     write_run(tmp_path / "a0", "a", 0)
     write_run(tmp_path / "a1", "a", 1, ledger=double)
     runs = find_runs([tmp_path])
-    assert report.ledger_means(runs)["a"]["computing", ""]["energy_j"] == pytest.approx((14 + 42) / 2)
-    computing, up = report.ledger_figure(runs, "energy_j").data
+    assert figures.ledger_means(runs)["a"]["computing", ""]["energy_j"] == pytest.approx((14 + 42) / 2)
+    computing, up = figures.ledger_figure(runs, "energy_j").data
     assert (computing.name, computing.x[0]) == ("computing", pytest.approx(28))
     assert (up.name, up.x[0]) == ("device to edge", pytest.approx(12))
-    (traffic,) = report.ledger_figure(runs, "bytes").data
-    assert traffic.x[0] == pytest.approx(6) and report.ledger_figure(runs, "bytes").layout.xaxis.title.text == "MB"
+    (traffic,) = figures.ledger_figure(runs, "bytes").data
+    assert traffic.x[0] == pytest.approx(6) and figures.ledger_figure(runs, "bytes").layout.xaxis.title.text == "MB"
 
 
 def test_regression_shows_rmse_and_samples(tmp_path):
@@ -259,8 +259,8 @@ def test_regression_shows_rmse_and_samples(tmp_path):
     runs = find_runs([tmp_path / "runs"])
     own = outside_of_plotly(report.write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "RMSE against steps" in own and "regression has no classes" in own and "accuracy" not in own
-    assert report.curves_figure(runs, "steps").layout.yaxis.title.text == "rmse"
-    (bars,) = report.labels_figure(runs[0]).data
+    assert figures.curves_figure(runs, "steps").layout.yaxis.title.text == "rmse"
+    (bars,) = figures.labels_figure(runs[0]).data
     assert list(bars.x) == [8, 8]
 
 
@@ -290,7 +290,7 @@ def test_many_methods_and_devices_stay_below_ten_megabytes(tmp_path):
         pl.DataFrame(place).write_parquet(run.path / "topology.parquet")
     path = report.write_report(find_runs([tmp_path / "runs"]), tmp_path / "r.html")
     assert path.stat().st_size < 10e6
-    assert len(set(report.method_styles(find_runs([tmp_path / "runs"])).values())) == 8
+    assert len(set(figures.method_styles(find_runs([tmp_path / "runs"])).values())) == 8
 
 
 def test_the_report_itself_imports_neither_torch_nor_plotly():

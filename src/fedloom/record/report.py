@@ -1,15 +1,13 @@
 """One HTML file that shows what runs did: table, curves, maps, labels, ledger, and how it was made.
 
-The file holds everything it needs, plotly.js included, and loads nothing. Figures come from functions that
-return plotly figures; whatever was read from a file is escaped, in the page and in the labels of figures.
+The file holds everything it needs, plotly.js included, and loads nothing. Figures come from
+`fedloom.record.figures`; whatever was read from a file is escaped.
 """
 
 from __future__ import annotations
 
 import html
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -18,42 +16,28 @@ from typing import TYPE_CHECKING, Any
 from fedloom.record.comparison import AXES, NEVER, Column, Comparison, compare, costs_to_target, score_text
 from fedloom.record.comparison import scores as score_column
 from fedloom.record.comparison import totals as total_column
+from fedloom.record.figures import (
+    LEDGER,
+    MOST_PLACES,
+    SIGNS,
+    aggregator_names,
+    bridging,
+    clusters,
+    curves_figure,
+    distinct_topologies,
+    hop_style,
+    labels_figure,
+    ledger_figure,
+    ledger_means,
+    map_figure,
+    method_styles,
+    used_hops,
+)
 from fedloom.record.runs import Run, by_method, common_measure
 
 if TYPE_CHECKING:
-    import numpy as np
     import polars as pl
-    from numpy.typing import NDArray
     from plotly.graph_objects import Figure
-
-# Okabe and Ito's colours, with a darker yellow and grey for black, so that all show on white and on black.
-METHOD_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#B5A100")
-METHOD_DASHES = ("solid", "dash", "dot")
-# Paul Tol's bright and vibrant colours, none of them one of a method.
-CLUSTER_COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE7733", "#009988")
-HOPS = {
-    ("computing", ""): ("computing", "#777777"),
-    ("device_edge", "up"): ("device to edge", "#CC6677"),
-    ("device_edge", "down"): ("edge to device", "#E8BCC2"),
-    ("device_head", "up"): ("device to head", "#117733"),
-    ("device_head", "down"): ("head to device", "#8CC49E"),
-    ("device_cloud", "up"): ("device to cloud", "#7266C8"),
-    ("device_cloud", "down"): ("cloud to device", "#BDB7E6"),
-    ("edge_cloud", "up"): ("edge to cloud", "#A08A1C"),
-    ("edge_cloud", "down"): ("cloud to edge", "#DDCC77"),
-}
-NEUTRAL = "#8A8F99"
-SIGNS = {
-    "device": "●",
-    "bridging device": "◇",
-    "takes no part": "×",
-    "edge server": "■",
-    "cluster head": "★",
-    "cell centre": "□",
-    "cloud server": "⬡",
-}  # the markers of the maps, by the names of traces
-MOST_POINTS = 250  # of a curve
-MOST_PLACES = 25_000  # lines of topology drawn in all maps together, for a file of a few megabytes
 
 
 def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None) -> Path:
@@ -82,514 +66,6 @@ def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
-
-
-def method_styles(runs: Iterable[Run]) -> dict[str, tuple[str, str]]:
-    """(colour, dash) of each method; with more methods than colours the dash tells them apart."""
-    n = len(METHOD_COLORS)
-    return {
-        method: (METHOD_COLORS[i % n], METHOD_DASHES[i // n % len(METHOD_DASHES)])
-        for i, method in enumerate(by_method(runs))
-    }
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A measure against a cost, over the seeds of one method: arrays (n,). costs: mean of every cost there."""
-
-    x: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64] | None
-    costs: dict[str, NDArray[np.float64]]
-
-
-def mean_curve(runs: Sequence[Run], x: str) -> Curve:
-    """Mean and sample standard deviation of the runs of one method, on the union of their x.
-
-    What is averaged is what is drawn, straight lines between evaluations: with steps, two seeds that are evaluated
-    a moment apart would seem to disagree wildly in between. After its end a finished run holds its last value;
-    where the first unfinished run ends, the curve ends.
-    """
-    import numpy as np
-
-    column, measure = AXES[x].column, common_measure(runs)
-    own = [run.metrics[column].to_numpy().astype(float) for run in runs]
-    start = max(at[0] for at in own)
-    end = min((at[-1] for at, run in zip(own, runs) if not run.finished), default=math.inf)
-    union = np.unique(np.concatenate(own))
-    union = union[(union >= start) & (union <= end)]
-    if len(union) > MOST_POINTS:
-        union = union[np.unique(np.linspace(0, len(union) - 1, MOST_POINTS).round().astype(int))]
-
-    def on_union(name: str) -> NDArray[np.float64]:
-        values = [run.metrics[name].to_numpy().astype(float) for run in runs]
-        return np.stack([np.interp(union, at, value) for at, value in zip(own, values)])
-
-    values = on_union(measure)
-    costs = {name: on_union(axis.column).mean(axis=0) for name, axis in AXES.items()}
-    return Curve(union, values.mean(axis=0), values.std(axis=0, ddof=1) if len(runs) > 1 else None, costs)
-
-
-def score_range(runs: Sequence[Run]) -> tuple[float, float] | None:
-    """The scores worth showing: of all runs after their first steps, which else would flatten everything.
-
-    The first evaluation and the first twentieth of each run are left out; None if nothing is left.
-    """
-    import numpy as np
-
-    late = []
-    for run in runs:
-        values = run.metrics[run.measure].to_numpy().astype(float)
-        late.append(values[max(1, math.ceil(len(values) / 20)) :])
-    shown = np.concatenate(late)
-    shown = shown[np.isfinite(shown)]
-    if not len(shown):
-        return None
-    low, high = float(shown.min()), float(shown.max())
-    pad = 0.08 * (high - low) or 0.05 * abs(high) or 0.1
-    top = 1.0 if runs[0].measure == "accuracy" else math.inf
-    return max(low - pad, 0.0), min(high + pad, top)
-
-
-def curves_figure(runs: Sequence[Run], x: str) -> Figure:
-    """Accuracy or rmse against a cost: a line for each method, and a band of one standard deviation."""
-    import numpy as np
-    import plotly.graph_objects as go
-
-    measure, axis, styles = common_measure(runs), AXES[x], method_styles(runs)
-    size, unit = axis.unit(max(float(run.metrics[axis.column][-1]) for run in runs))
-    bands, lines = [], []
-    for i, (method, same) in enumerate(by_method(runs).items()):
-        color, dash = styles[method]
-        curve = mean_curve(same, x)
-        at = curve.x / size
-        if curve.std is not None:
-            bands.append(
-                go.Scatter(
-                    x=np.concatenate([at, at[::-1]]),
-                    y=np.concatenate([curve.mean + curve.std, (curve.mean - curve.std)[::-1]]),
-                    fill="toself",
-                    fillcolor=_faded(color, 0.15),
-                    mode="lines",
-                    line={"width": 0},
-                    hoverinfo="skip",
-                    legendgroup=str(i),
-                    name=_label(method),
-                )
-            )
-        lines.append(
-            go.Scatter(
-                x=at,
-                y=curve.mean,
-                mode="lines+markers" if len(at) <= 40 else "lines",
-                line={"color": color, "dash": dash, "width": 2.5},
-                marker={"size": 5},
-                legendgroup=str(i),
-                name=_label(method),
-                hovertext=_curve_texts(method, curve, measure, len(same)),
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
-    figure = go.Figure([*bands, *lines])
-    figure.update_layout(_layout(height=340, margin={"l": 56, "r": 12, "t": 10, "b": 48}), hovermode="closest")
-    figure.update_xaxes(title=f"{axis.label} ({unit})" if unit else axis.label, rangemode="tozero")
-    form = ".0%" if measure == "accuracy" else None
-    figure.update_yaxes(title=measure, tickformat=form, range=score_range(runs), zeroline=False)
-    return figure
-
-
-def _curve_texts(method: str, curve: Curve, measure: str, n_runs: int) -> list[str]:
-    texts = []
-    for i, mean in enumerate(curve.mean):
-        std = None if curve.std is None else float(curve.std[i])
-        cost = {name: axis.text(float(curve.costs[name][i])) for name, axis in AXES.items()}
-        value = score_text(measure, float(mean), std) if math.isfinite(mean) else "not finite"
-        seeds = f" ({n_runs} seeds)" if n_runs > 1 else ""
-        texts.append(
-            f"<b>{_label(method)}</b><br>{measure} {value}{seeds}<br>{cost['steps']} local steps"
-            f"<br>{cost['seconds']} · {cost['joules']} · {cost['bytes']}"
-        )
-    return texts
-
-
-def distinct_topologies(runs: Sequence[Run]) -> list[tuple[list[str], Run]]:
-    """Methods that group alike, each with a run to show it: of the lowest seed that has a topology."""
-    groups: list[tuple[list[str], Run]] = []
-    for method, same in by_method(runs).items():
-        shown = min((run for run in same if run.topology is not None), key=lambda run: run.seed, default=None)
-        if shown is None:
-            continue
-        for methods, run in groups:
-            if run.topology is not None and shown.topology is not None and run.topology.equals(shown.topology):
-                methods.append(method)
-                break
-        else:
-            groups.append(([method], shown))
-    return groups
-
-
-def aggregator_names(place: pl.DataFrame) -> dict[int, str]:
-    """Names such as "edge 0" or "head 12", by host; with several clusters on a host also by cluster."""
-    pairs = place.select("aggregator", "host", "kind").unique().sort("aggregator").rows()
-    hosts = [host for aggregator, host, _ in pairs if aggregator >= 0]
-    names = {}
-    for aggregator, host, kind in pairs:
-        if aggregator < 0:
-            continue
-        name = "cloud" if kind == "cloud" else f"{kind} {host}"
-        names[int(aggregator)] = name if hosts.count(host) == 1 else f"{name}, cluster {aggregator}"
-    return names
-
-
-def bridging(place: pl.DataFrame) -> list[int]:
-    """Devices that report to several aggregators."""
-    import polars as pl
-
-    several = place.group_by("client").agg(pl.col("aggregator").n_unique().alias("n")).filter(pl.col("n") > 1)
-    return sorted(int(client) for client in several["client"])
-
-
-def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
-    """Who was where, in metres; with a slider if the topology was recorded more than once.
-
-    At most `most_places` lines of the topology are drawn: of many rounds, a choice spread evenly.
-    """
-    import numpy as np
-    import plotly.graph_objects as go
-
-    topology = run.topology
-    if topology is None:
-        raise ValueError(f"{run.path} has no topology to draw; it is written when the run is finished")
-    rounds = topology["cloud_round"].unique().sort().to_list()
-    n_shown = max(2, most_places * len(rounds) // max(len(topology), 1))
-    if len(rounds) > n_shown:
-        rounds = [rounds[i] for i in np.linspace(0, len(rounds) - 1, n_shown).round().astype(int)]
-    places = [topology.filter(topology["cloud_round"] == r) for r in rounds]
-    fixed = _fixed_traces(run, places[0]["kind"][0])
-    moving = [_place_traces(run, place) for place in places]
-    for traces in moving[1:]:
-        for trace in traces:
-            trace.visible = False
-    below = 85 if len(rounds) > 1 else 0  # pixels for the slider
-    figure = go.Figure([*fixed, *(trace for traces in moving for trace in traces)])
-    figure.update_layout(
-        _layout(height=430 + below, margin={"l": 60, "r": 10, "t": 10, "b": 50 + below}),
-        shapes=_cell_shapes(run),
-        hovermode="closest",
-    )
-    figure.update_xaxes(title="x (m)", zeroline=False)
-    figure.update_yaxes(title="y (m)", zeroline=False, scaleanchor="x", scaleratio=1)
-    if len(rounds) > 1:
-        steps = []
-        for i, r in enumerate(rounds):
-            shown = [True] * len(fixed) + [j == i for j, traces in enumerate(moving) for _ in traces]
-            steps.append({"label": str(r), "method": "restyle", "args": ["visible", shown]})
-        figure.update_layout(
-            sliders=[
-                {
-                    "steps": steps,
-                    "currentvalue": {"prefix": "from cloud round "},
-                    "pad": {"t": 50},
-                    "len": 1.0,
-                }
-            ]
-        )
-    return figure
-
-
-def _fixed_traces(run: Run, kind: str) -> list[Any]:
-    """Cell centres (edge servers where they aggregate, else plain) and the cloud's server."""
-    import plotly.graph_objects as go
-
-    centres, server = run.cells.get("centre_m") or [], run.cells.get("server_m")
-    traces = []
-    if kind != "edge" and centres:
-        traces.append(
-            go.Scatter(
-                x=[c[0] for c in centres],
-                y=[c[1] for c in centres],
-                mode="markers",
-                marker={"symbol": "square-open", "size": 12, "color": NEUTRAL, "line": {"width": 2}},
-                name="cell centre",
-                text=[f"centre of cell {i}" for i in range(len(centres))],
-                hovertemplate="%{text}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
-            )
-        )
-    if server:
-        traces.append(
-            go.Scatter(
-                x=[server[0]],
-                y=[server[1]],
-                mode="markers",
-                marker={"symbol": "hexagon2-open", "size": 25, "color": NEUTRAL, "line": {"width": 2}},
-                name="cloud server",
-                hovertemplate="cloud server<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
-            )
-        )
-    return traces
-
-
-def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
-    """Links, devices, bridging and idle devices, and aggregators, of one recorded round."""
-    import numpy as np
-    import plotly.graph_objects as go
-
-    names, kind = aggregator_names(place), place["kind"][0]
-    one = place.unique("client", keep="first", maintain_order=True)
-    client, first = one["client"].to_numpy(), one["aggregator"].to_numpy()
-    x, y = one["x_m"].to_numpy(), one["y_m"].to_numpy()
-    at = {int(c): (float(a), float(b)) for c, a, b in zip(client, x, y)}
-    stands = _stands(run, place, at)
-    several = np.isin(client, bridging(place))
-    groups: dict[int, list[str]] = {}
-    for c, n in place.select("client", "aggregator").iter_rows():
-        groups.setdefault(c, []).append(names.get(n, "takes no part"))
-    samples = run.clients.get("n_samples") or []
-
-    def devices(mask: NDArray[np.bool_], name: str, marker: dict[str, Any]) -> Any:
-        texts = []
-        for c in client[mask]:
-            held = f"<br>{samples[c]:,} samples" if c < len(samples) else ""
-            texts.append(f"device {c}<br>{', '.join(groups[int(c)])}{held}")
-        return go.Scatter(
-            x=x[mask].astype(np.float32),
-            y=y[mask].astype(np.float32),
-            mode="markers",
-            marker=marker,
-            name=name,
-            hovertext=texts,
-            hovertemplate="%{hovertext}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
-        )
-
-    size = 8 if len(client) <= 200 else 5
-    plain = ~several & (first >= 0)
-    colors = [_cluster_color(n) for n in first[plain]]
-    edge = {"width": 1, "color": "rgba(255,255,255,0.7)"}
-    traces = []
-    if kind != "cloud" and len(place) <= 400:
-        traces.append(_links(place, at, stands))
-    traces.append(devices(plain, "device", {"size": size, "color": colors, "line": edge}))
-    if several.any():
-        ring = {"size": size + 2, "symbol": "diamond", "color": "#FFFFFF", "line": {"width": 1.5, "color": "#444444"}}
-        traces.append(devices(several, "bridging device", ring))
-    if (first < 0).any():
-        traces.append(
-            devices(
-                first < 0,
-                "takes no part",
-                {"size": size, "symbol": "x-thin", "line": {"width": 1.5, "color": NEUTRAL}},
-            )
-        )
-    if stands:
-        at_one = list(stands.values())
-        traces.append(
-            go.Scatter(
-                x=[stands[n][0] for n in stands],
-                y=[stands[n][1] for n in stands],
-                mode="markers",
-                marker={
-                    "symbol": "star" if kind == "head" else "square",
-                    "size": (16 if kind == "head" else 13) if len(stands) <= 15 else 9,
-                    "color": [_cluster_color(n) if at_one.count(stands[n]) == 1 else NEUTRAL for n in stands],
-                    "line": {"width": 1.5 if len(stands) <= 15 else 1, "color": "#222222"},
-                },
-                name="cluster head" if kind == "head" else "edge server",
-                text=[names[n] for n in stands],
-                hovertemplate="%{text}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
-            )
-        )
-    return traces
-
-
-def _stands(run: Run, place: pl.DataFrame, at: dict[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
-    """Where each aggregator stands: an edge server in the centre of its cell, a head where the device is."""
-    centres = run.cells.get("centre_m") or []
-    stands = {}
-    for aggregator, host, kind in place.select("aggregator", "host", "kind").unique().sort("aggregator").iter_rows():
-        if aggregator >= 0 and kind == "head" and host in at:
-            stands[aggregator] = at[host]
-        elif aggregator >= 0 and kind == "edge" and 0 <= host < len(centres):
-            stands[aggregator] = (centres[host][0], centres[host][1])
-    return stands
-
-
-def _links(place: pl.DataFrame, at: dict[int, tuple[float, float]], stands: dict[int, tuple[float, float]]) -> Any:
-    """A thin line from every device to each of its aggregators."""
-    import plotly.graph_objects as go
-
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for client, aggregator in place.select("client", "aggregator").iter_rows():
-        if aggregator in stands:
-            (x0, y0), (x1, y1) = at[client], stands[aggregator]
-            x += [round(x0, 1), round(x1, 1), None]
-            y += [round(y0, 1), round(y1, 1), None]
-    line = {"width": 0.8, "color": "rgba(138,143,153,0.45)"}
-    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False, name="links")
-
-
-def _cell_shapes(run: Run) -> list[dict[str, Any]]:
-    """Circles of the cells; none for a cell that reaches everybody."""
-    style = {"type": "circle", "layer": "below", "line": {"width": 1, "dash": "dot", "color": NEUTRAL}}
-    return [
-        style
-        | {
-            "x0": c[0] - r,
-            "x1": c[0] + r,
-            "y0": c[1] - r,
-            "y1": c[1] + r,
-            "fillcolor": "rgba(138,143,153,0.05)",
-        }
-        for c, r in zip(run.cells.get("centre_m") or [], run.cells.get("radius_m") or [])
-        if r is not None
-    ]
-
-
-@dataclass(frozen=True)
-class Clusters:
-    """Labels by cluster in the first recorded round. N clusters, C classes.
-
-    shares (N + 1, C): of each cluster's samples; the last row is of all clients. distance (N,): total variation
-    distance to that last row, half the sum of absolute differences, from 0 (alike) to 1 (no class in common).
-    n_samples (N + 1,). A client of several clusters counts fully in each.
-    """
-
-    names: list[str]
-    shares: NDArray[np.float64]
-    distance: NDArray[np.float64]
-    n_samples: NDArray[np.int64]
-
-
-def clusters(run: Run) -> Clusters:
-    """Who holds what; with no classes (regression) `shares` is (N + 1, 0) and all distances are 0."""
-    import numpy as np
-
-    topology = run.topology
-    if topology is None:
-        raise ValueError(f"{run.path} has no topology; it is written when the run is finished")
-    place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
-    samples = np.asarray(run.clients["n_samples"], dtype=np.int64)
-    counts = np.asarray(run.clients["label_counts"], dtype=float).reshape(len(samples), -1)
-    names = aggregator_names(place)
-    members = [place.filter(place["aggregator"] == n)["client"].to_numpy() for n in names]
-    members.append(np.arange(len(samples)))
-    held = np.stack([counts[m].sum(axis=0) for m in members])  # (N + 1, C)
-    shares = held / np.maximum(held.sum(axis=1, keepdims=True), 1)
-    return Clusters(
-        names=list(names.values()),
-        shares=shares,
-        distance=np.abs(shares[:-1] - shares[-1]).sum(axis=1) / 2,
-        n_samples=np.array([samples[m].sum() for m in members]),
-    )
-
-
-def labels_figure(run: Run) -> Figure:
-    """Heat map of the classes' shares by cluster and for all clients; bars of samples if there are no classes."""
-    import plotly.graph_objects as go
-
-    found = clusters(run)
-    n_rows, n_classes = found.shares.shape
-    height = 100 + (28 if n_rows <= 12 else 14 if n_rows <= 60 else 5) * n_rows
-    if not n_classes:
-        figure = go.Figure(
-            go.Bar(x=found.n_samples[:-1], y=found.names, orientation="h", marker={"color": CLUSTER_COLORS[0]})
-        )
-        figure.update_traces(hovertemplate="%{y}: %{x:,} samples<extra></extra>")
-        figure.update_layout(_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
-        figure.update_xaxes(title="training samples")
-        figure.update_yaxes(autorange="reversed", automargin=True)
-        return figure
-    rows = [f"{name}  ·  {d:.2f}" for name, d in zip(found.names, found.distance)] + ["all devices"]
-    text = [[f"{100 * share:.0f}" for share in row] for row in found.shares]
-    figure = go.Figure(
-        go.Heatmap(
-            z=(100 * found.shares).round(2),
-            x=[str(c) for c in range(n_classes)],
-            y=rows,
-            zmin=0,
-            zmax=max(float(100 * found.shares.max()), 200 / n_classes),  # even shares are half-tone
-            colorscale=[[0, "rgba(0,114,178,0.03)"], [1, "rgba(0,114,178,0.7)"]],
-            xgap=2,
-            ygap=2,
-            text=text if n_classes <= 12 and n_rows <= 12 else None,
-            texttemplate="%{text}" if n_classes <= 12 and n_rows <= 12 else None,
-            colorbar={
-                "title": {"text": "%"},
-                "thickness": 10,
-                "outlinewidth": 0,
-                "nticks": 5,
-                "lenmode": "pixels",
-                "len": 130,
-                "yanchor": "top",
-                "y": 1,
-            },
-            hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
-        )
-    )
-    figure.update_layout(_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
-    figure.update_xaxes(title="class", type="category", showgrid=False, nticks=20)
-    figure.update_yaxes(type="category", autorange="reversed", automargin=True, showgrid=False)
-    figure.update_yaxes(tickfont={"size": 12 if n_rows <= 12 else 9}, title="cluster" if n_rows > 60 else None)
-    figure.update_yaxes(nticks=n_rows + 1 if n_rows <= 60 else 30)
-    return figure
-
-
-LEDGER = {
-    "energy_j": ("Energy", "joules"),
-    "bytes": ("Traffic", "bytes"),
-    "airtime_s": ("Device-seconds on air and computing", "seconds"),
-}
-
-
-def ledger_means(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], dict[str, float]]]:
-    """method -> (hop, direction) -> bytes, airtime_s and energy_j, the mean over its finished runs."""
-    found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
-    for method, same in by_method(runs).items():
-        finished = [run.summary["ledger"] for run in same if run.summary is not None]
-        for line in (line for ledger in finished for line in ledger):
-            sums = found.setdefault(method, {}).setdefault((line["hop"], line["direction"]), dict.fromkeys(LEDGER, 0.0))
-            for name in LEDGER:
-                sums[name] += line[name] / len(finished)
-    return found
-
-
-def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
-    """Stacked bars by hop, one for each method; `what` is a key of LEDGER."""
-    import plotly.graph_objects as go
-
-    means, axis = ledger_means(runs), AXES[LEDGER[what][1]]
-    largest = max((sum(hop[what] for hop in hops.values()) for hops in means.values()), default=0.0)
-    size, unit = axis.unit(largest)
-    figure = go.Figure()
-    for hop in _hops(means):
-        values = [hops.get(hop, {}).get(what, 0.0) for hops in means.values()]
-        if any(values):
-            name, color = _hop_style(hop)
-            figure.add_bar(
-                x=[value / size for value in values],
-                y=[_label(method) for method in means],
-                orientation="h",
-                name=name,
-                marker={"color": color, "line": {"width": 0}},
-                hovertext=[f"<b>{_label(m)}</b><br>{name}: {axis.text(v)}" for m, v in zip(means, values)],
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-    height = 80 + 34 * max(len(means), 1)
-    figure.update_layout(
-        _layout(height=height, margin={"l": 10, "r": 14, "t": 4, "b": 46}), barmode="stack", bargap=0.35
-    )
-    figure.update_xaxes(title=unit, rangemode="tozero")
-    figure.update_yaxes(autorange="reversed", automargin=True, type="category", showgrid=False)
-    return figure
-
-
-def _hops(means: dict[str, dict[tuple[str, str], dict[str, float]]]) -> list[tuple[str, str]]:
-    used = {hop for hops in means.values() for hop in hops}
-    return [hop for hop in HOPS if hop in used] + sorted(used - set(HOPS))
-
-
-def _hop_style(hop: tuple[str, str]) -> tuple[str, str]:
-    return HOPS.get(hop, (_label(" ".join(hop)), NEUTRAL))
 
 
 def _heading(runs: Sequence[Run], title: str, comparisons: dict[str, Comparison]) -> str:
@@ -781,18 +257,18 @@ def _ledger(runs: Sequence[Run]) -> str:
     if not means:
         return ""
     styles = method_styles(runs)
-    legend = "".join(f"<span>{_dot(color)}{name}</span>" for name, color in map(_hop_style, _hops(means)))
+    legend = "".join(f"<span>{_dot(color)}{name}</span>" for name, color in map(hop_style, used_hops(means)))
     cards = "".join(
         f'<div class="card"><h3>{title}</h3>{_embed(ledger_figure(runs, what), f"ledger-{what}")}</div>'
         for what, (title, _) in LEDGER.items()
     )
     lines = []
     for method, hops in means.items():
-        for hop in (hop for hop in _hops(means) if hop in hops):
+        for hop in (hop for hop in used_hops(means) if hop in hops):
             cells = "".join(
                 f"<td>{_escape(AXES[axis].text(hops[hop][what]))}</td>" for what, (_, axis) in LEDGER.items()
             )
-            hop_name = _hop_style(hop)[0]
+            hop_name = hop_style(hop)[0]
             lines.append(f'<tr>{_name_cell(method, styles)}<td class="text">{hop_name}</td>{cells}</tr>')
     return (
         '<section id="ledger"><h2>Where the time and energy went</h2><p class="note">Mean over seeds, whole runs. '
@@ -842,26 +318,6 @@ def _distinct(runs: Sequence[Run], key: str) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
-    """What all figures share; the page sets the colours of text and grid, for light and dark."""
-    axis = {"gridcolor": "rgba(138,143,153,0.25)", "zerolinecolor": "rgba(138,143,153,0.25)", "ticks": ""}
-    return {
-        "template": "none",
-        "height": height,
-        "margin": margin,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {
-            "family": "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif",
-            "size": 12,
-        },
-        "hoverlabel": {"align": "left"},
-        "showlegend": False,
-        "xaxis": axis,
-        "yaxis": axis,
-    }
-
-
 def _embed(figure: Figure, name: str) -> str:
     """The figure as data in the page. "<" is written so that no text of it can end the script element."""
     height = int(figure.layout.height)
@@ -877,19 +333,5 @@ def _escape(value: Any) -> str:
     return html.escape(str(value))
 
 
-def _label(text: str) -> str:
-    """Escaped for the labels of figures, which know a few tags and entities, but not those for quotes."""
-    return html.escape(text, quote=False)
-
-
 def _dot(color: str) -> str:
     return f'<span class="dot" style="background:{color}"></span>'
-
-
-def _cluster_color(aggregator: int) -> str:
-    return CLUSTER_COLORS[int(aggregator) % len(CLUSTER_COLORS)]
-
-
-def _faded(color: str, alpha: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{alpha})"
