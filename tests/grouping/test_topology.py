@@ -63,7 +63,6 @@ def test_heads_must_be_members_of_their_clusters():
     Topology(cover=cover, kind="edge", host=np.array([1, 0, 2]))  # a cell is no client
 
 
-@pytest.mark.xfail(reason="bug: IndexError, or the last device for -1")
 @pytest.mark.parametrize("host", [4, -1])
 def test_a_head_that_is_no_device_is_refused(host):
     cover = np.array([[1, 1, 0, 1]], dtype=bool)

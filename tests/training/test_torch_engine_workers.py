@@ -285,7 +285,6 @@ def test_a_worker_that_is_killed_at_work_ends_the_call_with_a_clear_error():
     engine.close()
 
 
-@pytest.mark.xfail(reason="bug: BrokenPipeError instead", raises=BrokenPipeError)
 def test_a_worker_that_was_killed_while_idle_gives_the_same_error():
     engine = TorchEngine(engines("mlp")[1].task, RULE, seed=3, n_workers=2)
     starts, jobs = make_starts(engine.task.model, 2), make_jobs(12, 2)
@@ -313,7 +312,6 @@ def test_a_module_that_raises_gives_its_own_traceback(n_workers):
     engine.close()
 
 
-@pytest.mark.xfail(reason="bug: the engine keeps the closed pool", raises=OSError)
 def test_an_engine_whose_workers_failed_can_be_used_again():
     task = make_task(Broken())
     engine = TorchEngine(task, LocalRule(), seed=0, n_workers=2)
@@ -359,7 +357,6 @@ def test_a_job_that_cannot_be_is_refused(name, value, message):
         engine.train(make_starts(engine.task.model, 1), jobs)
 
 
-@pytest.mark.xfail(reason="bug: the entry is ignored and the average too small")
 def test_an_average_over_a_job_that_does_not_exist_is_refused():
     engine = engines("mlp")[1]
     mix = Mix(n_targets=1, target=np.array([0, 0]), job=np.array([0, 4]), weight=np.array([0.5, 0.5]))

@@ -66,7 +66,8 @@ def run(
         bool,
         typer.Option("--dry-run", help="Clock, energy and traffic without any training; writes nothing."),
     ] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Training processes [one per core].")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Training threads or processes [one per core].")] = None,
+    engine: Annotated[str, typer.Option(help="auto, native or torch.")] = "auto",
     data_folder: DataFolder = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -87,6 +88,7 @@ def run(
         seed,
         directory=None if data_folder is None else str(data_folder),
         n_workers=workers,
+        engine=engine,
         dry_run=dry_run,
     )
     if verbose:
@@ -215,8 +217,8 @@ def list_(
         typer.echo(json.dumps(rows))
         return
     table = Table(box=None, pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, overflow="fold")
+    for i, column in enumerate(rows[0]):
+        table.add_column(column, overflow="fold", no_wrap=i == 0)
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
     out.print(table)
@@ -238,10 +240,9 @@ def data(
 
 def _describe(simulation: Any, method: str) -> None:
     scenario, world = simulation.scenario, simulation.world
-    engine = "none (dry run)" if simulation.engine is None else f"torch, {simulation.engine.n_workers} processes"
     notes.print(
         f"method {method}: {simulation.method.summary}; reveals {', '.join(sorted(simulation.method.needs))}\n"
-        f"engine: {engine}\n"
+        f"engine: {simulation.engine_name}\n"
         f"model: {scenario.task.model.kind}, {simulation.n_params:,} values, {amount(world.model_bits / 8, 'B')} on air\n"
         f"data: {simulation.dataset.name}, {world.n_samples.min()} to {world.n_samples.max()} samples a client\n"
         f"fleet: {world.fleet.n_devices} devices, {world.fleet.n_cells} cells",

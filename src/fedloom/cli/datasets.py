@@ -11,8 +11,9 @@ def fetch_or_check(name: str, folder: Path | None, as_json: bool, quiet: bool) -
     """Lines to print. With a folder only that one is checked; without, missing files are downloaded."""
     from fedloom import data
 
-    embedded = name in data.DATASETS and data.DATASETS[name].needs.startswith("nothing")
-    dataset = None
+    if name not in data.DATASETS:
+        data.load(name)  # says which names there are
+    embedded = data.DATASETS[name].needs.startswith("nothing")
     if not embedded and folder is None:
         try:
             data.find(name)

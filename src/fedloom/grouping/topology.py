@@ -35,7 +35,8 @@ class Topology:
         if not self.cover.any():
             raise ValueError("cover connects no client to any aggregator; nobody could train")
         if self.kind == "head":
-            outside = [int(n) for n in range(len(self.host)) if not self.cover[n, self.host[n]]]
+            n_clients = self.cover.shape[1]
+            outside = [n for n, k in enumerate(self.host.tolist()) if not (0 <= k < n_clients and self.cover[n, k])]
             if outside:
                 raise ValueError(f"the heads of clusters {outside} must be members of their own clusters")
 

@@ -155,7 +155,7 @@ def rich_tables(comparison: Comparison) -> list[Table]:
     return [_rich(comparison, good), _rich(comparison, costs)]
 
 
-def _rich(comparison: Comparison, columns: "dict[str, Column]") -> Table:
+def _rich(comparison: Comparison, columns: dict[str, Column]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table

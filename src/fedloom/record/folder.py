@@ -170,6 +170,7 @@ def _settings(simulation: "Simulation", method: str) -> dict[str, Any]:
         "seed": simulation.seed,
         "data": simulation.dataset.name,
         "n_params": simulation.n_params,
+        "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
     }
 
 
@@ -186,6 +187,7 @@ def _circumstances(simulation: "Simulation") -> dict[str, Any]:
             "radius_m": [r if math.isfinite(r) else None for r in snapshot.radius_m.tolist()],
             "server_m": snapshot.server_m.tolist(),
         },
+        "trained_by": simulation.engine_name,
         "versions": {name: metadata.version(name) for name in PACKAGES},
         "machine": {
             "system": platform.system(),

@@ -19,9 +19,9 @@ from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.scenarios import ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.training import models, rows
 from fedloom.training.batches import steps_per_pass
+from fedloom.training.choose import make_engine
 from fedloom.training.engine import Engine, Task
 from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
-from fedloom.training.torch_engine import TorchEngine
 
 if TYPE_CHECKING:
     import polars
@@ -77,6 +77,7 @@ class Simulation:
         parts: Sequence[NDArray[np.integer]] | None = None,
         directory: str | None = None,
         n_workers: int | None = None,
+        engine: str = "auto",
         dry_run: bool = False,
     ) -> None:
         if seed < 0:
@@ -113,7 +114,10 @@ class Simulation:
             weight_decay=training.weight_decay,
             proximal=method.proximal,
         )
-        self.engine: Engine | None = None if dry_run else self._engine(n_workers)
+        self.engine: Engine | None = None
+        self.engine_name = "none (dry run)"
+        if not dry_run:
+            self.engine, self.engine_name = make_engine(self._task(), self.rule, seed, n_workers, engine)
         self._local_tests = self._make_local_tests()
         self.federation = Federation(method, self.world, Model(None if dry_run else rows.to_row(self.model)))
         self.measures: list[Measures] = []
@@ -178,9 +182,9 @@ class Simulation:
             return np.zeros((len(self.parts), 0), dtype=np.int64)
         return data.label_counts(self.dataset.y_train, self.parts, self.dataset.n_classes)
 
-    def _engine(self, n_workers: int | None) -> Engine:
+    def _task(self) -> Task:
         settings, training = self.scenario.task, self.scenario.training
-        task = Task(
+        return Task(
             model=self.model,
             x_train=self.dataset.inputs("train", standardise=settings.standardise),
             y_train=self.dataset.y_train,
@@ -191,7 +195,6 @@ class Simulation:
             batch_size=training.batch_size,
             drop_last=training.drop_last,
         )
-        return TorchEngine(task, self.rule, self.seed, n_workers)
 
     def _make_local_tests(self) -> list[NDArray[np.int64]]:
         n = self.scenario.evaluation.local_samples

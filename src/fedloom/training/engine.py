@@ -4,6 +4,7 @@ A job is a pure function of (start row, client, number of steps, rule, seed, ste
 batches; an engine may run them in any order and on any number of workers, and must return the same bits.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,6 +50,11 @@ class Task:
                 raise ValueError(
                     f"{split} inputs must be finite; sample {int(np.argwhere(~np.isfinite(x))[0][0])} is not"
                 )
+            if self.loss == "mse" and (y.ndim != 2 or not np.isfinite(y).all()):
+                raise ValueError(f"{split} targets must be finite and of shape (samples, outputs), got {y.shape}")
+        for k, part in enumerate(self.parts):
+            if len(part) and not (part.min() >= 0 and part.max() < len(self.x_train)):
+                raise ValueError(f"client {k} has samples outside 0..{len(self.x_train) - 1}")
         empty = [k for k, part in enumerate(self.parts) if len(part) == 0]
         if empty:
             raise ValueError(f"clients {empty} have no samples; use fewer clients or another partition")
@@ -105,6 +111,13 @@ class Mix:
     job: Ints
     weight: NDArray[np.float64]
 
+    def check(self, n_jobs: int) -> None:
+        """Refuse weights of jobs or averages that do not exist."""
+        for name, values, limit in (("job", self.job, n_jobs), ("target", self.target, self.n_targets)):
+            bad = values[(values < 0) | (values >= limit)]
+            if len(bad):
+                raise ValueError(f"{name} of a weight must be in 0..{limit - 1}, got {int(bad[0])}")
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
@@ -133,6 +146,11 @@ class Engine(Protocol):
 
     def train(self, starts: Rows, jobs: Jobs) -> Rows:
         """All trained rows, (J, P), in the order of the jobs."""
+        ...
+
+    def gradient(self, rows: Rows, jobs: Sequence[tuple[int, int]]) -> Rows:
+        """Gradients (J, P) of clients' mean losses over all their samples: jobs are (row, client). Evaluation mode:
+        BatchNorm uses its running statistics and dropout is off; zero where the row holds buffers."""
         ...
 
     def evaluate(self, rows: Rows, split: str = "test") -> Scores:

@@ -1,7 +1,8 @@
-"""How a client trains: learning rate and its schedule, momentum, weight decay, proximal term.
+"""How a client trains: learning rate and its schedule, momentum, weight decay, proximal term, clipping.
 
-    g_j = grad F(w_j; batch) + weight_decay w_j + proximal (w_j - w_start)
-    m_j = momentum m_{j-1} + g_j,  m_{-1} = 0                (as torch.optim.SGD, buffers fresh in every job)
+    g_j = grad F(w_j; batch) + proximal (w_j - w_start)
+    g_j = g_j min(1, clip_norm / (||g_j|| + 1e-6))            if clip_norm (as torch.nn.utils.clip_grad_norm_)
+    m_j = momentum m_{j-1} + g_j + weight_decay w_j,  m_{-1} = 0   (as torch.optim.SGD, buffers fresh in every job)
     w_{j+1} = w_j - lr(t) m_j
 
 `t` counts local steps of the model's history, so all clients of a round share one schedule.
@@ -63,9 +64,12 @@ class LocalRule:
     momentum: float = 0.0
     weight_decay: float = 0.0
     proximal: float = 0.0
+    clip_norm: float | None = None
 
     def __post_init__(self) -> None:
         _check.positive("lr", self.lr)
+        if self.clip_norm is not None:
+            _check.positive("clip_norm", self.clip_norm)
         for name in ("momentum", "weight_decay", "proximal"):
             _check.positive(name, getattr(self, name), zero=True)
 

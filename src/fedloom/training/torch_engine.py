@@ -7,6 +7,7 @@ forked (the data is shared, not copied); where the system cannot fork safely (ma
 """
 
 import copy
+import math
 import mmap
 import multiprocessing
 import os
@@ -14,7 +15,7 @@ import signal
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -25,8 +26,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedloom import _check
 from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
+from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task
 from fedloom.training.rule import LocalRule
 
@@ -41,6 +44,8 @@ class TorchEngine:
     def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:
         self.task, self.rule, self.seed = task, rule, seed
         self.n_params = model_rows.n_values(task.model)
+        if n_workers is not None:
+            _check.whole("n_workers", n_workers)
         can_fork = sys.platform.startswith("linux")
         self.n_workers = (n_workers or _n_cores()) if can_fork else 1
         self._trainer: _Trainer | None = None
@@ -48,6 +53,7 @@ class TorchEngine:
 
     def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
         sums = torch.zeros((mix.n_targets, self.n_params), dtype=torch.float64)
+        mix.check(len(jobs))
         by_job = np.argsort(mix.job, kind="stable")
         first = np.searchsorted(mix.job[by_job], np.arange(len(jobs) + 1))
 
@@ -64,6 +70,7 @@ class TorchEngine:
         return out.numpy()
 
     def evaluate(self, rows: Rows, split: str = "test") -> Scores:
+        _check.one_of("split", split, ("train", "test"))
         rows = _as_rows(rows, self.n_params)
         n = len(self.task.x_test if split == "test" else self.task.x_train)
         pieces = [
@@ -89,6 +96,14 @@ class TorchEngine:
             pool.map([("evaluate", m, split, low, high) for m, low, high in pieces], collect)
         mean = sums / n
         return Scores(loss=mean[:, 0], correct=correct, rmse=np.sqrt(mean[:, 1]), mae=mean[:, 2])
+
+    def gradient(self, rows: Rows, jobs: Sequence[tuple[int, int]]) -> Rows:
+        rows = _as_rows(rows, self.n_params)
+        out = np.zeros((len(jobs), self.n_params), dtype=np.float32)
+        with _one_thread():
+            for j, (start, client) in enumerate(jobs):
+                out[j] = self._local().gradient(torch.from_numpy(rows[start]), client)
+        return out
 
     def close(self) -> None:
         if self._pool is not None:
@@ -133,7 +148,7 @@ class TorchEngine:
 
     def _workers(self, n_starts: int) -> "_Pool":
         """The running pool; forked anew when there are more start rows than it has room for."""
-        if self._pool is None or len(self._pool.starts) < n_starts:
+        if self._pool is None or self._pool.closed or len(self._pool.starts) < n_starts:
             self.close()
             n_slots = RING * self.n_workers * CHUNK
             self._pool = _Pool(self._local(), self.n_workers, max(n_starts, 16), n_slots, self.n_params)
@@ -146,41 +161,65 @@ class _Trainer:
     def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
         self.task, self.rule, self.seed = task, rule, seed
         self.model = copy.deepcopy(task.model)  # engines may share a task
+        self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
         self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         self.x = {"train": torch.from_numpy(task.x_train), "test": torch.from_numpy(task.x_test)}
         self.y = {"train": torch.from_numpy(task.y_train), "test": torch.from_numpy(task.y_test)}
-        self.parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in task.parts]
+        self.parts = task.parts
 
     def train(self, start: torch.Tensor, client: int, n_steps: int, first_step: int, lr_step: int) -> bool:
         """Leave the trained model in `self.row`; say whether it is finite."""
         task, rule, params = self.task, self.rule, self.params
         model, x, y, part = self.model, self.x["train"], self.y["train"], self.parts[client]
-        torch.manual_seed(((self.seed * 1_000_003 + client) * 1_000_003 + first_step) % 2**63)  # dropout
+        key = ((self.seed * 1_000_003 + client) * 1_000_003 + first_step) % 2**63
+        torch.default_generator.manual_seed(key)  # for modules that draw; torch.manual_seed takes longer than a step
         self.row.copy_(start)
         model.train()
         loss_of = nn.functional.cross_entropy if task.loss == "cross-entropy" else nn.functional.mse_loss
         anchor = [p.detach().clone() for p in params] if rule.proximal else []
         velocity: list[torch.Tensor] = []
         plan = batches(self.seed, client, len(part), task.batch_size, first_step, n_steps, task.drop_last)
-        for lr, positions in zip(rule.rates(lr_step, n_steps).tolist(), plan):
-            index = part[torch.from_numpy(positions)]
+        for j, (lr, positions) in enumerate(zip(rule.rates(lr_step, n_steps).tolist(), plan)):
+            for layer in self.dropouts:
+                layer.key = dropout_key(self.seed, client, first_step + j)
+            index = torch.from_numpy(part[positions])
             loss = loss_of(model(x.index_select(0, index)), y.index_select(0, index))
-            step = list(torch.autograd.grad(loss, params))
+            # gradients are not to be written: parameters may share one
+            step: Sequence[torch.Tensor] = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
             with torch.no_grad():
-                if rule.weight_decay:
-                    torch._foreach_add_(step, params, alpha=rule.weight_decay)
                 if rule.proximal:
-                    torch._foreach_add_(step, [p - a for p, a in zip(params, anchor)], alpha=rule.proximal)
+                    step = torch._foreach_add(list(step), torch._foreach_sub(params, anchor), alpha=rule.proximal)
+                if rule.clip_norm is not None:
+                    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(step))))
+                    step = torch._foreach_mul(list(step), (rule.clip_norm / (norm + 1e-6)).clamp(max=1.0))
+                if rule.weight_decay:
+                    step = torch._foreach_add(list(step), params, alpha=rule.weight_decay)
                 if rule.momentum:
                     if velocity:
                         torch._foreach_mul_(velocity, rule.momentum)
-                        torch._foreach_add_(velocity, step)
+                        torch._foreach_add_(velocity, list(step))
                     else:
-                        velocity = step
+                        velocity = [g.clone() for g in step]
                     step = velocity
-                torch._foreach_add_(params, step, alpha=-lr)
-        return bool(torch.isfinite(self.row.sum()))
+                torch._foreach_add_(params, list(step), alpha=-lr)
+        return math.isfinite(self.row.sum().item())
+
+    def gradient(self, row: torch.Tensor, client: int) -> NDArray[np.float32]:
+        """Gradient (P,) of the client's mean loss over all its samples, in evaluation mode; zero at buffers."""
+        self.row.copy_(row)
+        self.model.eval()
+        part = self.parts[client]
+        loss_of = nn.functional.cross_entropy if self.task.loss == "cross-entropy" else nn.functional.mse_loss
+        total = [torch.zeros_like(p) for p in self.params]
+        for low in range(0, len(part), EVAL_BATCH):
+            index = torch.from_numpy(part[low : low + EVAL_BATCH])
+            loss = loss_of(self.model(self.x["train"][index]), self.y["train"][index]) * (len(index) / len(part))
+            grads = torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True)
+            torch._foreach_add_(total, list(grads))
+        by_name = {id(p): g for p, g in zip(self.params, total)}
+        parts = [by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for _, t in model_rows.tensors(self.model)]
+        return torch.cat(parts).detach().numpy()
 
     def evaluate(
         self, row: torch.Tensor, split: str, low: int, high: int
@@ -212,6 +251,7 @@ class _Pool:
         self.slots = _shared_rows(n_slots, n_params)
         self.pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
+        self.closed = False
         context = multiprocessing.get_context("fork")
         for _ in range(n_workers):
             ours, theirs = context.Pipe()
@@ -236,7 +276,10 @@ class _Pool:
                 for depth in (1, 2):  # one message each first, then one more so that nobody waits for us
                     for pipe, numbers in in_flight.items():
                         if len(numbers) < depth and sent < len(messages) and sent < collected + ring:
-                            pipe.send(messages[sent])
+                            try:
+                                pipe.send(messages[sent])
+                            except (BrokenPipeError, ConnectionResetError):
+                                raise self._lost(pipe) from None
                             numbers.append(sent)
                             sent += 1
                 for ready in wait([p for p, numbers in in_flight.items() if numbers]):
@@ -256,14 +299,18 @@ class _Pool:
         try:
             return pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, ConnectionResetError):
-            process = self.processes[self.pipes.index(pipe)]
-            process.join(timeout=5)
-            raise RuntimeError(
-                f"a training worker ended unexpectedly (exit code {process.exitcode}); "
-                f"-9 usually means that the machine ran out of memory: use fewer workers or a smaller batch"
-            ) from None
+            raise self._lost(pipe) from None
+
+    def _lost(self, pipe: Connection) -> RuntimeError:
+        process = self.processes[self.pipes.index(pipe)]
+        process.join(timeout=5)
+        return RuntimeError(
+            f"a training worker ended unexpectedly (exit code {process.exitcode}); "
+            f"-9 usually means that the machine ran out of memory: use fewer workers or a smaller batch"
+        )
 
     def close(self) -> None:
+        self.closed = True
         for pipe in self.pipes:
             pipe.close()
         for process in self.processes:

@@ -1,0 +1,56 @@
+"""Dropout whose masks are a pure function of (seed, client, step, layer, element), the same in every engine.
+
+    keep element e  iff  mix32(e xor key) >= p 2^32,   key = low 32 bits of mix(step's key xor layer * golden ratio)
+
+e counts the elements of the batch in torch's order (sample first); layers are counted from 1 in the order of the model.
+"""
+
+import torch
+from torch import nn
+
+from fedloom.training.batches import mix
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK = 0xFFFF_FFFF
+
+
+def dropout_key(seed: int, client: int, step: int) -> int:
+    """The key of one step of one client."""
+    return mix(mix(mix(seed ^ 0xD1B54A32D192ED03) ^ client) ^ step)
+
+
+class CounterDropout(nn.Module):
+    """Takes the place of nn.Dropout while an engine trains; `key` is set before every step."""
+
+    def __init__(self, p: float, layer: int) -> None:
+        super().__init__()
+        self.p, self.layer, self.key = p, layer, 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x times 0 or 1 / (1 - p) in training, x itself otherwise."""
+        if not self.training or self.p <= 0:
+            return x
+        key = mix(self.key ^ (self.layer * _GOLDEN % 2**64)) & _MASK
+        element = torch.arange(x.numel(), dtype=torch.int64) & _MASK
+        keep = _mix32(element ^ key) >= int(self.p * 2**32)
+        return x * (keep.view_as(x) / (1 - self.p)).to(x.dtype)
+
+
+def use_counters(model: nn.Module) -> list[CounterDropout]:
+    """Exchange every nn.Dropout inside the model; returns the new layers."""
+    found: list[CounterDropout] = []
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Dropout:
+                found.append(CounterDropout(child.p, len(found) + 1))
+                setattr(parent, name, found[-1])
+    return found
+
+
+def _mix32(x: torch.Tensor) -> torch.Tensor:
+    """A 32-bit hash of numbers below 2^32, kept in int64: products wrap around, and only their low half counts."""
+    x = x ^ (x >> 16)
+    x = (x * 0x85EBCA6B) & _MASK
+    x = x ^ (x >> 13)
+    x = (x * 0xC2B2AE35) & _MASK
+    return x ^ (x >> 16)

@@ -1,0 +1,281 @@
+"""The native engine: compiled kernels that train one client from start to finish per thread, hot in its cache.
+
+A network is taken if it is an nn.Sequential (nested ones are fine) of the layers below; anything else is refused with a
+reason, and the torch engine trains it. The kernels are built three times, for AVX-512, AVX2 and any processor; which one is
+used is decided when this module is first used. FEDLOOM_NATIVE=baseline|avx2|avx512|off overrides it.
+"""
+
+import importlib
+import os
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from fedloom import _check
+from fedloom.training import rows as model_rows
+from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task
+from fedloom.training.rule import LocalRule
+
+BUILDS = ("avx512", "avx2", "baseline")
+EVAL_BATCH = 50
+CONV, LINEAR, RELU, MAX_POOL, AVG_POOL, BATCH_NORM, GROUP_NORM, DROPOUT, FLATTEN = range(9)
+
+
+class Unsupported(ValueError):
+    """The native engine cannot train this; the message says what stands in the way."""
+
+
+def load_build() -> ModuleType:
+    """The kernels for this processor; raises Unsupported if there are none or they are switched off."""
+    wanted = os.environ.get("FEDLOOM_NATIVE", "")
+    if wanted == "off":
+        raise Unsupported("it is switched off by FEDLOOM_NATIVE=off")
+    if wanted:
+        _check.one_of("FEDLOOM_NATIVE", wanted, (*BUILDS, "off"))
+    try:
+        baseline = importlib.import_module("fedloom.training._native_baseline")
+    except ImportError:
+        raise Unsupported("it was not built when FedLoom was installed (no C++17 compiler was found)") from None
+    best: str = wanted or baseline.best_instructions()
+    return baseline if best == "baseline" else importlib.import_module(f"fedloom.training._native_{best}")
+
+
+def describe(model: nn.Module, shape: Sequence[int]) -> list[list[float]]:
+    """The model as the kernels see it: 19 numbers a layer. `shape` is that of one input.
+
+    Columns: kind; input channels, height, width (dense: features, 0, 0); the same of the output; kernel height and width,
+    padding, groups; eps, momentum, p; where weight, bias, running mean and variance stand in the model's row (-1: nowhere).
+    """
+    if model.training is False:
+        raise Unsupported("the model is in evaluation mode, which could mean that parts of it are not to be trained")
+    offsets, at = {}, 0
+    for name, tensor in model_rows.tensors(model):
+        offsets[name] = at
+        at += tensor.numel()
+    if any(not p.requires_grad for p in model.parameters()):
+        raise Unsupported("some parameters are frozen")
+    here = (int(np.prod(shape)), 0, 0) if len(shape) == 1 else tuple(shape)
+    layers: list[list[float]] = []
+    leaves = _leaves(model, "")
+    if leaves and isinstance(leaves[0][1], nn.Flatten):  # samples come as plain rows anyway
+        _plain_flatten(leaves[0][1])
+        here, leaves = (int(np.prod(shape)), 0, 0), leaves[1:]
+    if len(here) != 3:
+        raise Unsupported(f"inputs of shape {tuple(shape)} are neither vectors nor images")
+    n_dropouts = 0
+    for name, layer in leaves:
+        n_dropouts += isinstance(layer, nn.Dropout)
+        numbers, here = _layer(layer, here, n_dropouts)
+        where = [offsets.get(f"{name}{field}", -1) for field in ("weight", "bias", "running_mean", "running_var")]
+        layers.append([*numbers, *where])
+    if here[1]:
+        raise Unsupported("its output is an image, not a vector")
+    if not any(layer[15] >= 0 for layer in layers):
+        raise Unsupported("it has nothing to train")
+    return layers
+
+
+def _leaves(model: nn.Module, prefix: str) -> list[tuple[str, nn.Module]]:
+    """Layers in the order they are applied, with the prefix of their parameters' names."""
+    if type(model) is not nn.Sequential:
+        if list(model.children()):
+            raise Unsupported(f"{type(model).__name__} is not an nn.Sequential")
+        return [(prefix, model)]
+    return [leaf for name, child in model.named_children() for leaf in _leaves(child, f"{prefix}{name}.")]
+
+
+def _layer(layer: nn.Module, here: tuple[int, ...], n_dropouts: int) -> tuple[list[float], tuple[int, int, int]]:
+    """The first 15 numbers of a layer and the shape it gives."""
+    c, h, w = here
+    out = (c, h, w)
+    kernel, options = [0, 0, 0, 0, 0], [0.0, 0.0, 0.0]
+    kind = type(layer)
+    if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
+        raise Unsupported(f"{kind.__name__} has hooks")
+    if kind is nn.Conv2d and h:
+        assert isinstance(layer, nn.Conv2d)
+        if layer.stride != (1, 1) or layer.dilation != (1, 1) or layer.groups != 1 or layer.padding_mode != "zeros":
+            raise Unsupported("a Conv2d has a stride, dilation, groups or a padding mode")
+        kh, kw = layer.kernel_size
+        if isinstance(layer.padding, str):
+            if layer.padding == "same" and not (kh % 2 and kw % 2):
+                raise Unsupported("a Conv2d has padding 'same' with an even kernel")
+            ph, pw = (kh // 2, kw // 2) if layer.padding == "same" else (0, 0)
+        else:
+            ph, pw = (int(p) for p in layer.padding)
+        if layer.in_channels != c:
+            raise Unsupported(f"a Conv2d expects {layer.in_channels} channels and gets {c}")
+        out = (layer.out_channels, h + 2 * ph - kh + 1, w + 2 * pw - kw + 1)
+        kernel = [kh, kw, ph, pw, 0]
+        number = CONV
+    elif kind is nn.Linear and not h:
+        assert isinstance(layer, nn.Linear)
+        if layer.in_features != c:
+            raise Unsupported(f"a Linear expects {layer.in_features} features and gets {c}")
+        out, number = (layer.out_features, 0, 0), LINEAR
+    elif kind is nn.ReLU:
+        number = RELU
+    elif kind in (nn.MaxPool2d, nn.AvgPool2d) and h:
+        _two_by_two(layer)
+        out, number = (c, h // 2, w // 2), MAX_POOL if kind is nn.MaxPool2d else AVG_POOL
+    elif (kind is nn.BatchNorm2d and h) or (kind is nn.BatchNorm1d and not h):
+        assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)
+        if layer.momentum is None or layer.num_features != c:
+            raise Unsupported("a BatchNorm has no momentum or another number of features")
+        options = [layer.eps, layer.momentum, 0.0]
+        number = BATCH_NORM
+    elif kind is nn.GroupNorm and h:
+        assert isinstance(layer, nn.GroupNorm)
+        if layer.num_channels != c:
+            raise Unsupported(f"a GroupNorm expects {layer.num_channels} channels and gets {c}")
+        kernel, options, number = [0, 0, 0, 0, layer.num_groups], [layer.eps, 0.0, 0.0], GROUP_NORM
+    elif kind is nn.Dropout:
+        assert isinstance(layer, nn.Dropout)
+        if layer.p >= 1:
+            raise Unsupported("a Dropout drops everything")
+        kernel, options, number = [0, 0, 0, 0, n_dropouts], [0.0, 0.0, layer.p], DROPOUT
+    elif kind is nn.Flatten and h:
+        _plain_flatten(layer)
+        out, number = (c * h * w, 0, 0), FLATTEN
+    else:
+        raise Unsupported(f"{kind.__name__} on {'images' if h else 'vectors'} is not among its layers")
+    if min(out) < 0 or (h and number != FLATTEN and min(out) < 1):
+        raise Unsupported(f"{kind.__name__} leaves nothing of images of {h}x{w}")
+    return [number, c, h, w, *out, *kernel, *options], (out[0], out[1], out[2])
+
+
+def _plain_flatten(layer: nn.Module) -> None:
+    assert isinstance(layer, nn.Flatten)
+    if (layer.start_dim, layer.end_dim) != (1, -1):
+        raise Unsupported("a Flatten keeps some dimensions")
+
+
+def _two_by_two(layer: Any) -> None:
+    def pair(value: Any) -> tuple[int, int]:
+        return (value, value) if isinstance(value, int) else tuple(value)
+
+    plain = pair(layer.kernel_size) == pair(layer.stride) == (2, 2) and pair(layer.padding) == (0, 0)
+    odd = layer.ceil_mode or getattr(layer, "return_indices", False) or pair(getattr(layer, "dilation", 1)) != (1, 1)
+    if not plain or odd or getattr(layer, "divisor_override", None) is not None:
+        raise Unsupported(f"{type(layer).__name__} is not a plain 2x2 pooling")
+
+
+class NativeEngine:
+    """Trains and evaluates with the compiled kernels; see fedloom.training.engine for the contract.
+
+    Memory per thread: the values of one client's batch in every layer, four copies of the model at most, and four result
+    rows. Nothing is allocated while a client trains, except when its batch size changes.
+    """
+
+    def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:
+        build = load_build()
+        layers = describe(task.model, task.x_train.shape[1:])
+        self.task, self.rule = task, rule
+        self.n_params = model_rows.n_values(task.model)
+        if n_workers is not None:
+            _check.whole("n_workers", n_workers)
+        self.n_workers = (
+            n_workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        )
+        self.build = build.__name__.rsplit("_", 1)[1]
+        samples = np.concatenate([np.asarray(part, dtype=np.int64) for part in task.parts])
+        first = np.cumsum([0, *(len(part) for part in task.parts)], dtype=np.int64)
+        self._core = build.Engine(
+            layers,
+            self.n_params,
+            _flat(task.x_train),
+            np.ascontiguousarray(task.y_train),
+            task.loss == "cross-entropy",
+            samples,
+            first,
+            task.batch_size,
+            task.drop_last,
+            seed,
+            [rule.weight_decay, rule.proximal, rule.momentum, rule.clip_norm or 0.0],
+        )
+        self._test = (_flat(task.x_test), np.ascontiguousarray(task.y_test))
+        self._train = (_flat(task.x_train), np.ascontiguousarray(task.y_train))
+
+    def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
+        mix.check(len(jobs))
+        starts, order, columns, rates = self._prepare(starts, jobs)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[order] = np.arange(len(order))
+        by_job = np.argsort(rank[mix.job], kind="stable")
+        first = np.searchsorted(rank[mix.job][by_job], np.arange(len(jobs) + 1)).astype(np.int64)
+        target, weight = mix.target[by_job].astype(np.int64), mix.weight[by_job].astype(np.float64)
+        sums, bad = self._core.train_average(
+            starts, columns, rates, first, target, weight, mix.n_targets, self.n_workers
+        )
+        self._check_finite(bad)
+        return np.asarray(sums)
+
+    def train(self, starts: Rows, jobs: Jobs) -> Rows:
+        starts, order, columns, rates = self._prepare(starts, jobs)
+        rows, bad = self._core.train(starts, columns, rates, self.n_workers)
+        self._check_finite(bad)
+        out: Rows = np.empty_like(np.asarray(rows))
+        out[order] = rows
+        return out
+
+    def gradient(self, rows: Rows, jobs: Sequence[tuple[int, int]]) -> Rows:
+        pairs = np.asarray(jobs, dtype=np.int64).reshape(-1, 2)
+        start, client = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+        return np.asarray(self._core.gradient(self._rows(rows), start, client, EVAL_BATCH, self.n_workers))
+
+    def evaluate(self, rows: Rows, split: str = "test") -> Scores:
+        _check.one_of("split", split, ("train", "test"))
+        x, y = self._test if split == "test" else self._train
+        sums, correct, _ = self._core.evaluate(self._rows(rows), x, y, EVAL_BATCH, False, self.n_workers)
+        mean = np.asarray(sums) / len(x)
+        return Scores(loss=mean[:, 0], correct=np.asarray(correct), rmse=np.sqrt(mean[:, 1]), mae=mean[:, 2])
+
+    def outputs(self, rows: Rows, split: str = "test") -> NDArray[np.float32]:
+        """Outputs (logits or predictions) of M rows on the whole split, (M, n, outputs)."""
+        _check.one_of("split", split, ("train", "test"))
+        x, y = self._test if split == "test" else self._train
+        return np.asarray(self._core.evaluate(self._rows(rows), x, y, EVAL_BATCH, True, self.n_workers)[2])
+
+    def close(self) -> None:
+        """Threads live only as long as a call."""
+
+    def _rows(self, rows: Rows) -> Rows:
+        rows = np.ascontiguousarray(rows, dtype=np.float32)
+        if rows.ndim != 2 or rows.shape[1] != self.n_params:
+            raise ValueError(f"rows must have shape (any, {self.n_params}) for this model, got {rows.shape}")
+        return rows
+
+    def _prepare(
+        self, starts: Rows, jobs: Jobs
+    ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Jobs in canonical order as the kernels want them, and the learning rates they point at."""
+        starts = self._rows(starts)
+        jobs.check(len(starts), self.task.n_clients)
+        order = jobs.canonical_order()
+        at: dict[tuple[int, int], int] = {}
+        rates: list[NDArray[np.float64]] = []
+        n = 0
+        first = []
+        for key in zip(jobs.lr_step[order].tolist(), jobs.n_steps[order].tolist()):
+            if key not in at:
+                at[key] = n
+                rates.append(self.rule.rates(*key))
+                n += key[1]
+            first.append(at[key])
+        columns = [jobs.start[order], jobs.client[order], jobs.n_steps[order], jobs.first_step[order], first]
+        stacked = np.ascontiguousarray(
+            np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).reshape(-1, 5)
+        )
+        return starts, order, stacked, np.concatenate([*rates, np.zeros(0)])
+
+    def _check_finite(self, bad: list[int]) -> None:
+        if bad:
+            raise NotFinite(sorted(set(bad)), self.rule.lr)
+
+
+def _flat(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(x.reshape(len(x), -1), dtype=np.float32)
