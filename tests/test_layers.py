@@ -56,10 +56,11 @@ def test_policy_is_pure(path):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
             assert not forbidden & {n.split(".")[0] for n in names}, f"{path}:{node.lineno}"
+            assert not any(n.startswith("numpy.random") for n in names), f"{path}:{node.lineno}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in {"print", "open"}, f"{path}:{node.lineno}"
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("np.random."):
-            assert node.attr in {"Generator", "random"}, f"{path}:{node.lineno} uses global randomness"
+            assert node.attr == "Generator", f"{path}:{node.lineno} uses global randomness"
 
 
 def test_the_simulator_knows_no_method_by_name():

@@ -20,12 +20,11 @@ def array(name: str, value: ArrayLike, shape: Sequence[int | None], *, finite: b
 
 
 def positive(name: str, value: Any, *, zero: bool = False) -> None:
-    """Every number in `value` must be above zero (or at least zero)."""
+    """Every number in `value` must be above zero (or at least zero); infinity is."""
     numbers = np.asarray(value, dtype=np.float64)
     bad = ~(numbers >= 0) if zero else ~(numbers > 0)
     if bad.any():
-        first = numbers[bad].flat[0]
-        raise ValueError(f"{name} must be {'at least 0' if zero else 'above 0'}, got {first:g}")
+        raise ValueError(f"{name} must be {'at least 0' if zero else 'above 0'}, got {numbers[bad].flat[0]:g}")
 
 
 def whole(name: str, value: int, *, least: int = 1) -> None:

@@ -13,7 +13,7 @@ def view_of(settings, needs=frozenset(), seed=0):
     snapshot = Fleet.from_settings(FleetSettings.model_validate(settings), seed).snapshot(0)
     k = snapshot.n_devices
     return View(
-        needs=frozenset(needs), snapshot=snapshot, cloud_round=0, all_n_samples=np.arange(1, k + 1),
+        needs=frozenset(needs), _snapshot=snapshot, cloud_round=0, all_n_samples=np.arange(1, k + 1),
         all_label_counts=np.ones((k, 10), dtype=np.int64), all_step_s=np.full(k, 0.01),
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ def reports(total, reported=None):
     return Reports(
         total=np.asarray(total, dtype=float),
         reported=np.asarray(total if reported is None else reported, dtype=float),
-        staleness=np.zeros(n, dtype=np.int64), n_reports=np.ones(n, dtype=np.int64), fresh=np.ones(n, dtype=bool),
+        staleness=np.zeros(n, dtype=np.int64), fresh=np.ones(n, dtype=bool),
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def reports(staleness, fresh):
     n = len(staleness)
     return Reports(
         total=np.ones(n), reported=np.ones(n), staleness=np.array(staleness, dtype=np.int64),
-        n_reports=np.ones(n, dtype=np.int64), fresh=np.array(fresh, dtype=bool),
+        fresh=np.array(fresh, dtype=bool),
     )  # fmt: skip
 
 

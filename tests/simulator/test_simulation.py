@@ -165,7 +165,7 @@ def test_metrics_are_a_frame(small):
             r"option 'nu=1' of method fedprox is not known; options with defaults: mu=0.01, flat=False",
         ),
         ("fedprox:mu", "option 'mu' of method fedprox"),
-        ("fedprox:mu=-1", "proximal must be at least 0, got -1"),
+        ("fedprox:mu=-1", "mu must be a number of at least 0, got -1"),
         ("hierfedavg:cloud_weights=all", "cloud_weights must be one of total, reported; got 'all'"),
     ],
 )

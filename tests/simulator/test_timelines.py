@@ -8,7 +8,7 @@ from fedloom.grouping import all_cells, home_cells, one_cloud
 from fedloom.methods import Method
 from fedloom.methods.fedavg import method as fedavg
 from fedloom.methods.hierfedavg import method as hierfedavg
-from fedloom.mixing import EdgeWeights, by_size, by_split_size, polynomial_cloud, polynomial_edge
+from fedloom.mixing import EdgeWeights, by_reported, by_size, by_split_size, polynomial_cloud, polynomial_edge
 from fedloom.pacing import fixed_deadline, median_iqr
 from fedloom.simulator.book import Model, settle
 from fedloom.simulator.federation import Federation
@@ -196,19 +196,111 @@ def test_moving_clients_change_their_edge():
 
 
 def test_moving_clients_deliver_where_they_are_now_with_an_immediate_cloud():
-    # client 1 (slow) starts at edge 0 and belongs to edge 1 from the second cloud round on
+    # client 1 works for 6 s; it starts at edge 0 and belongs to edge 1 from the second cloud round on
     before = snapshot([1.0, 6.0, 2.0], [[1, 1, 1], [1, 1, 1]], home=[0, 0, 1])
     after = snapshot([1.0, 6.0, 2.0], [[1, 1, 1], [1, 1, 1]], home=[0, 1, 1])
+    merged = []
+
+    def weigh(arrivals):
+        merged.extend(zip(arrivals.client.tolist(), arrivals.staleness.tolist()))
+        return discounted_updates(arrivals)
+
     method = hierfedavg().with_(
-        cloud="immediate",
-        weigh_cloud=polynomial_cloud(1.0, 1.0),
-        pace=fixed_deadline(1.5),
-        weigh_edge=discounted_updates,
+        cloud="immediate", weigh_cloud=polynomial_cloud(1.0, 0.0), pace=fixed_deadline(2.5), weigh_edge=weigh
     )
-    _, federation = play(method, world(before, after), adding(1, 100, 1), 8)
-    assert federation._n_updates > 0 and not [
-        f for f in federation._late if (f.arrives_s < federation.time_s - 2).any()
-    ]
+    seen, _ = play(method, world(before, after), adding(1, 100, 1), 4)
+    # edge 0 closes at 2.5 (client 1 late), 3.5, 4.5, 5.5; edge 1 at 2, 4 and 6, the last time with client 1's update
+    assert [t for t, _ in seen] == [2.5, 4.0, 5.5, 6.5]
+    assert [m for m in merged if m[0] == 1] == [(1, 2)]  # sent in round 0, merged in round 2 of its new edge
+
+
+def test_an_update_keeps_its_age_when_its_client_moves_to_a_group_with_another_count():
+    # edge 0 has run many rounds when client 1's update, under way since its first round, comes to edge 1
+    before = snapshot([1.0, 9.0, 9.0], [[1, 1, 1], [1, 1, 1]], home=[0, 0, 1])
+    after = snapshot([1.0, 9.0, 9.0], [[1, 1, 1], [1, 1, 1]], home=[0, 1, 1])
+    seen = []
+
+    def weigh(arrivals):
+        seen.extend(arrivals.staleness.tolist())
+        return discounted_updates(arrivals)
+
+    method = hierfedavg().with_(
+        cloud="immediate", weigh_cloud=polynomial_cloud(), pace=fixed_deadline(1.0), weigh_edge=weigh
+    )
+    play(method, world(before, after), adding(1, 1, 1), 30)
+    assert min(seen) >= 0
+
+
+def test_asynchronous_arrivals_at_the_same_moment():
+    place = snapshot([1.0] * 4, np.ones((1, 4)))
+    method = hierfedavg().with_(edge="async", weigh_edge=polynomial_edge())
+    seen, federation = play(method, world(place, edge_rounds=3), adding(1, 1, 1, 1), 2)
+    # three rounds of four merges: all four arrive at 1, 2 and 3 s
+    assert [t for t, _ in seen] == [3.0, 6.0] and federation._n_updates == 24
+
+
+def test_asynchronous_rounds_have_all_their_merges_on_ties_and_behind_a_slow_backhaul():
+    place = snapshot([2.0, 3.0], [[1, 1]])
+    method = hierfedavg().with_(edge="async", weigh_edge=polynomial_edge())
+    seen, federation = play(method, world(place, edge_rounds=3), adding(1, 1), 1)
+    # merges at 2, 3 | 4, 6 | 6, 8: both clients arrive at 6, the first of them ends round 2
+    assert seen[0][0] == 8.0 and federation._n_updates == 6
+    place = snapshot([2.0, 3.0], [[1, 1]], backhaul_down_s=10)
+    _, federation = play(method, world(place, edge_rounds=2), adding(1, 1), 3)
+    assert federation._n_updates == 3 * 2 * 2
+
+
+def test_cells_without_clients_do_not_count():
+    place = snapshot([1.0, 1.0], [[1, 1], [0, 0]])
+    method = hierfedavg().with_(weigh_cloud=polynomial_cloud(1.0, 0.0))
+    seen, _ = play(method, world(place), adding(1, 1), 4)
+    assert [w for _, w in seen] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_cell_that_empties_sleeps_and_wakes_up_with_an_immediate_cloud():
+    both = snapshot([1.0, 2.0], [[1, 1], [1, 1]], home=[0, 1])
+    one = snapshot([1.0, 2.0], [[1, 1], [1, 1]], home=[0, 0])
+    for edge, weigh in (("rounds", by_size), ("async", polynomial_edge())):
+        method = hierfedavg().with_(cloud="immediate", weigh_cloud=polynomial_cloud(), edge=edge, weigh_edge=weigh)
+        seen, federation = play(method, world(both, one, one, both, both, both), adding(1, 1), 6)
+        times = [t for t, _ in seen]
+        assert times == sorted(times) and federation._n_updates >= 10
+        assert not federation._groups[1].asleep
+
+
+def test_an_asynchronous_cell_whose_workers_leave_goes_on_with_the_others():
+    both = snapshot([1.0] * 4, np.ones((2, 4)), home=[0, 0, 1, 1])
+    gone = snapshot([1.0] * 4, np.ones((2, 4)), home=[0, 1, 1, 1])
+    back = snapshot([1.0] * 4, np.ones((2, 4)), home=[0, 0, 1, 1])
+    method = hierfedavg().with_(
+        cloud="immediate", weigh_cloud=polynomial_cloud(), edge="async", weigh_edge=polynomial_edge()
+    )
+    reports = [0, 0]
+    federation = Federation(method, world(both, gone, back, participation=0.5), Model(np.zeros(1, np.float32)))
+    original = federation._handlers["report"]
+    federation._handlers = federation._handlers | {
+        "report": lambda self, i: (reports.__setitem__(i, reports[i] + 1), original(self, i))
+    }
+    for _ in federation.cloud_rounds(20):
+        pass
+    assert min(reports) >= 10
+
+
+def test_a_dead_link_to_the_cloud_is_an_error():
+    place = snapshot([1.0], [[1]], backhaul_up_s=np.inf)
+    with pytest.raises(ValueError, match=r"aggregators \[0\] have no usable link to the cloud in cloud round 1"):
+        play(hierfedavg(), world(place), adding(1), 1)
+
+
+def test_reporting_edges_only_count_when_fresh():
+    # edge 0 reports at 4 s; edge 1 has merged an update but not reported yet
+    place = snapshot([4.0, 3.0], [[1, 0], [0, 1]], backhaul_up_s=[0, 100])
+    method = hierfedavg().with_(cloud="immediate", weigh_cloud=by_reported)
+    federation = Federation(method, world(place), Model(np.zeros(1, np.float32)))
+    first = next(federation.cloud_rounds(1))
+    assert first.model.steps == 2 or settle(first.model, adding(4, 1)) is not None
+    engine = adding(4, 1)
+    assert float(settle(first.model, engine)[0]) == 8.0  # edge 0 alone, twice
 
 
 def test_sampling_takes_the_share_and_only_idle_clients():

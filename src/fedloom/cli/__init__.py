@@ -10,9 +10,6 @@ def main() -> None:
 
     try:
         app()
-    except KeyboardInterrupt:
-        complain("stopped")
-        sys.exit(130)
     except (ValueError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
         from fedloom.training.engine import NotFinite
 

@@ -238,7 +238,13 @@ def _place(
     if isinstance(place, s.CoordinatesPlacement):
         return np.array(place.positions_m, dtype=np.float64), None, {}
     if isinstance(place, s.CsvPlacement):
-        positions, columns = placement.read_csv(place.path)
+        try:
+            positions, columns = placement.read_csv(place.path)
+        except OSError as error:
+            raise ValueError(
+                f"fleet.placement.path: {place.path} cannot be read ({error.strerror}); it must be a CSV file with the "
+                f"columns x_m and y_m, and its path is relative to the working directory"
+            ) from None
         if len(positions) != n:
             raise ValueError(f"{place.path} has {len(positions)} devices, but n_devices is {n}")
         return positions, None, columns

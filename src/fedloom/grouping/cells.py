@@ -8,13 +8,13 @@ from fedloom.grouping.view import View
 
 def one_cloud(view: View, rng: np.random.Generator) -> Topology:
     """No clusters: all active clients report to the cloud."""
-    return Topology(cover=view.snapshot.active[None, :].copy(), kind="cloud", host=np.zeros(1, dtype=np.int64))
+    return Topology(cover=view.active[None, :].copy(), kind="cloud", host=np.zeros(1, dtype=np.int64))
 
 
 def home_cells(view: View, rng: np.random.Generator) -> Topology:
     """Each client reports to the edge server of its home cell."""
     n_cells = len(view.in_reach)
-    cover = (np.arange(n_cells)[:, None] == view.home[None, :]) & view.snapshot.active
+    cover = (np.arange(n_cells)[:, None] == view.home[None, :]) & view.active
     return Topology(cover=cover, kind="edge", host=np.arange(n_cells))
 
 

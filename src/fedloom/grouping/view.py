@@ -15,7 +15,6 @@ class Need(StrEnum):
     SIZES = "sizes"  # number of samples of each client
     LABELS = "label counts"  # number of samples of each class
     POSITIONS = "positions"
-    LINKS = "link rates"
     SPEEDS = "speeds"
 
 
@@ -24,7 +23,7 @@ class View:
     """One cloud round as the server sees it. Which cells reach whom is always known; the rest only if declared."""
 
     needs: frozenset[Need]
-    snapshot: Snapshot
+    _snapshot: Snapshot
     cloud_round: int
     all_n_samples: NDArray[np.int64]
     all_label_counts: NDArray[np.int64]
@@ -33,12 +32,17 @@ class View:
     @property
     def in_reach(self) -> NDArray[np.bool_]:
         """(N, K): cell n reaches client k; false for clients that are not part of this round."""
-        return self.snapshot.in_reach & self.snapshot.active
+        return self._snapshot.in_reach & self._snapshot.active
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """(K,): the client is part of this round."""
+        return self._snapshot.active
 
     @property
     def home(self) -> NDArray[np.int64]:
         """(K,): the cell a client belongs to."""
-        return self.snapshot.home
+        return self._snapshot.home
 
     @property
     def n_samples(self) -> NDArray[np.int64]:
@@ -56,7 +60,7 @@ class View:
     def position_m(self) -> NDArray[np.float64]:
         """(K, D) coordinates."""
         self._require(Need.POSITIONS)
-        return self.snapshot.position_m
+        return self._snapshot.position_m
 
     @property
     def step_s(self) -> NDArray[np.float64]:

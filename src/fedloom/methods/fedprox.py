@@ -7,12 +7,16 @@ w_start the edge model that the client received; `flat` puts it on top of FedAvg
 their work (no partial epochs). mu = 0 is HierFedAVG (or FedAvg) bit for bit.
 """
 
+import math
+
 from fedloom.methods import fedavg, hierfedavg
 from fedloom.methods.method import Method
 
 
 def method(mu: float = 0.01, flat: bool = False) -> Method:
     """mu: weight of the proximal term; flat: average at the cloud only."""
+    if not (isinstance(mu, int | float) and 0 <= mu < math.inf):
+        raise ValueError(f"mu must be a number of at least 0, got {mu!r}")
     base = fedavg.method() if flat else hierfedavg.method()
     where = "FedAvg" if flat else "HierFedAVG"
     return base.with_(name="fedprox", summary=f"{where} with a proximal term in the local objective", proximal=mu)

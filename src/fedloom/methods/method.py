@@ -33,8 +33,9 @@ class Method:
 
     group: who aggregates with whom, asked again at every `regroup`: "once", "moved" (a client changed cells), or
     "cloud-round". pace: how much work and how long to wait in an edge round. edge: "rounds" merges when a round closes,
-    "async" merges every arrival at once and sends the client back to work. box_s: if given, a cloud round lasts exactly
-    this long and aggregators run the edge rounds that fit; otherwise the scenario's number of edge rounds. start: the
+    "async" merges every arrival at once and sends the client back to work. box_s: if given, aggregators run the edge rounds
+    that fit into so many seconds as predicted, and report when they are over (or later, if jitter makes rounds longer than
+    predicted); otherwise the scenario's number of edge rounds. start: the
     models clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all
     aggregators, "immediate" merges each report when it comes. proximal: mu of the local objective's proximal term.
     """

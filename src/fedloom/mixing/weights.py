@@ -41,14 +41,13 @@ class Reports:
     """What the cloud knows of the N aggregators when it merges.
 
     total (N,): samples of all clients attached to n, those of a client in several cells split evenly; reported (N,):
-    the same, counting only clients whose update was merged since the last cloud merge, each once; staleness (N,):
-    cloud merges since n fetched its model; n_reports (N,): reports so far; fresh (N,): reported since the last merge.
+    the same of the fresh ones, counting only clients whose update they merged since the last cloud merge, each once;
+    staleness (N,): cloud merges since n fetched its model; fresh (N,): its report has just come.
     """
 
     total: Floats
     reported: Floats
     staleness: NDArray[np.int64]
-    n_reports: NDArray[np.int64]
     fresh: NDArray[np.bool_]
 
 

@@ -9,12 +9,14 @@
 Every file is written beside its place and then renamed, so that a reader never sees half a file.
 """
 
+import hashlib
 import json
 import math
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ if TYPE_CHECKING:  # reading records needs no torch
 
 Measures = dict[str, float | int]
 OnRound = Callable[[int, Measures | None], None]
+LOCK = ".lock"
 PACKAGES = ("fedloom", "torch", "numpy", "scipy", "polars", "safetensors", "pydantic")
 
 
@@ -47,12 +50,19 @@ def record(
     `resume` an unfinished run of the same settings goes on where it was; a finished one is left as it is.
     """
     settings = _settings(simulation, method)
-    found = _look(folder, settings, resume)
-    if found is not None:
-        return found
+    _look(folder, settings)
+    with _alone_in(folder):
+        return _record(simulation, settings, folder, resume, on_round)
+
+
+def _record(
+    simulation: "Simulation", settings: dict[str, Any], folder: Path, resume: bool, on_round: OnRound | None
+) -> dict[str, Any]:
+    finished = _finished(folder, resume)
+    if finished is not None:
+        return finished
     checkpoint = load_checkpoint(folder) if resume else None
     started = time.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
     _write_json(folder / "run.json", settings | _circumstances(simulation))
     for measures in simulation.rounds(checkpoint):
         if simulation.cloud_rounds_done:
@@ -118,36 +128,67 @@ def load_checkpoint(folder: Path) -> "Checkpoint | None":
         raise FolderError(f"{path} is damaged ({error}); delete it to start the run again from the beginning") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> dict[str, Any]:
     """Content of a JSON file of a record, with an error that names it."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise ValueError(f"it holds a {type(content).__name__}, not names and values")
+        return content
     except FileNotFoundError:
         raise FolderError(f"{path.parent} is not the folder of a run: it has no {path.name}") from None
     except ValueError as error:
         raise FolderError(f"{path} is damaged: {error}") from None
 
 
-def _look(folder: Path, settings: dict[str, Any], resume: bool) -> dict[str, Any] | None:
-    """The summary if the folder holds this very run, finished; an error if it holds something else."""
+def _look(folder: Path, settings: dict[str, Any]) -> None:
+    """Refuse a folder that holds something else than this run."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; --out must be a folder")
     if not (folder / "run.json").exists():
-        strangers = sorted(p.name for p in folder.iterdir())[:5] if folder.is_dir() else []
-        if strangers and any(not name.endswith(".tmp") for name in strangers):
-            raise FolderError(f"{folder} holds other files ({', '.join(strangers)}); choose an empty or new folder")
-        return None
+        strangers = [p.name for p in folder.iterdir()] if folder.is_dir() else []
+        strangers = sorted(n for n in strangers if n != LOCK and not n.endswith(".tmp"))
+        if strangers:
+            raise FolderError(f"{folder} holds other files ({', '.join(strangers[:5])}); choose an empty or new folder")
+        return
     there = read_json(folder / "run.json")
     different = [key for key in settings if there.get(key) != json.loads(json.dumps(settings[key]))]
+    if len(different) > 1:  # hashes differ with the seed or the scenario: no news
+        different = [key for key in different if key not in ("placement", "samples")] or different
     if different:
         shown = "; ".join(_difference(key, there.get(key), settings[key]) for key in different)
         raise FolderError(f"{folder} holds another run ({shown}); choose another --out or delete the folder")
+
+
+def _finished(folder: Path, resume: bool) -> dict[str, Any] | None:
+    """The summary of a finished run; None if there is something to do."""
     finished = (folder / "summary.json").exists()
-    if not resume:
+    if not resume and (folder / "run.json").exists():
         state = "this run, finished" if finished else "this run, unfinished"
         todo = "delete the folder to run it again" if finished else "go on with --resume or delete the folder"
         raise FolderError(f"{folder} already holds {state}; {todo}")
     return read_json(folder / "summary.json") if finished else None
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Make the folder and hold its lock: two processes must not write one record. The system lets go if we are killed."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    except OSError as error:
+        raise FolderError(f"the folder {folder} cannot be written ({error.strerror}); choose another --out") from None
+    with lock:
+        try:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # not a Unix system: no lock
+            pass
+        except BlockingIOError:
+            raise FolderError(f"another process is writing {folder}; wait for it or choose another --out") from None
+        yield
+    (folder / LOCK).unlink(missing_ok=True)
 
 
 def _difference(key: str, there: Any, here: Any) -> str:
@@ -170,8 +211,15 @@ def _settings(simulation: "Simulation", method: str) -> dict[str, Any]:
         "seed": simulation.seed,
         "data": simulation.dataset.name,
         "n_params": simulation.n_params,
+        "placement": _digest(simulation.world.fleet.snapshot(0).position_m),
+        "samples": _digest(simulation.dataset.y_train, *simulation.parts),
         "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
     }
+
+
+def _digest(*arrays: np.ndarray[Any, Any]) -> str:
+    """A short hash of arrays: files that are named in a scenario may have changed since."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:16]
 
 
 def _circumstances(simulation: "Simulation") -> dict[str, Any]:
@@ -211,7 +259,7 @@ def _write_topology(folder: Path, simulation: "Simulation") -> None:
 
     frames = []
     for place in simulation.places:
-        cover, position = place.topology.cover, place.snapshot.position_m
+        cover, position = place.topology.cover, place.position_m
         aggregator, client = np.nonzero(np.vstack([cover, ~cover.any(axis=0)]))
         aggregator[aggregator == len(cover)] = -1
         host = np.append(place.topology.host, -1)[aggregator]
@@ -221,7 +269,7 @@ def _write_topology(folder: Path, simulation: "Simulation") -> None:
             "aggregator": aggregator,
             "kind": [place.topology.kind] * len(client),
             "host": host,
-            "home": place.snapshot.home[client],
+            "home": place.home[client],
             "x_m": position[client, 0],
             "y_m": position[client, 1],
         }

@@ -92,13 +92,13 @@ class CloudRound:
 class _Flight:
     """Clients at work, or whose updates wait to be merged: jobs `positions` (m,) of one dispatch.
 
-    left_at: the group's count of edge rounds (async: of merges) when they were sent, for their staleness.
+    left_at (m,): the group's count of edge rounds (async: of merges) when they were sent, for their staleness.
     """
 
     dispatch: Dispatch
     positions: Ints
     arrives_s: Floats
-    left_at: int
+    left_at: Ints
 
     @property
     def client(self) -> Ints:
@@ -106,7 +106,7 @@ class _Flight:
 
     def split(self, mask: NDArray[np.bool_]) -> tuple["_Flight", "_Flight"]:
         """Those in the mask (m,), and the others."""
-        yes, no = (_Flight(self.dispatch, self.positions[m], self.arrives_s[m], self.left_at) for m in (mask, ~mask))
+        yes, no = (_Flight(self.dispatch, self.positions[m], self.arrives_s[m], self.left_at[m]) for m in (mask, ~mask))
         return yes, no
 
 
@@ -124,6 +124,7 @@ class _Group:
     rounds_left: int = 0
     merges_left: int = 0
     report_at_s: float = 0.0
+    asleep: bool = False  # nobody there: with an immediate cloud it wakes up when somebody comes
     on_time: _Flight | None = None
 
 
@@ -157,16 +158,19 @@ class Federation:
         for g in range(n_rounds):
             self._enter(g)
             if self.method.cloud == "barrier" or g == 0:
-                n_before = max(group.n_rounds for group in self._groups)
-                for i, group in enumerate(self._groups):
+                counts, n_before = self._counts(), max(group.n_rounds for group in self._groups)
+                for group in self._groups:
                     group.n_rounds = n_before
+                self._keep_age(counts)
+                for i in range(len(self._groups)):
                     self._fetch(i)
-            self._reports_due += len(self._groups)
+            self._reports_due += sum(len(group.members) > 0 for group in self._groups)
             while self._reports_due > 0:
                 self.time_s, _, kind, subject = heapq.heappop(self._events)
                 self._handlers[kind](self, subject)
             if self.method.cloud == "barrier":
-                self._merge_at_cloud(np.ones(self._topology.n_aggregators, dtype=np.bool_))
+                reporting = np.concatenate([group.aggregators for group in self._groups])
+                self._merge_at_cloud(np.isin(np.arange(self._topology.n_aggregators), reporting))
             yield CloudRound(
                 cloud_round=g + 1,
                 edge_rounds=max(group.n_rounds for group in self._groups),
@@ -180,8 +184,7 @@ class Federation:
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
-        flights = [*self._late, *self._working.values(), *(g.on_time for g in self._groups if g.on_time)]
-        starts = [m for f in flights for m in f.dispatch.starts]
+        starts = [m for f in self._flights() for m in f.dispatch.starts]
         return [self.model, *self._edge_models, *self._reported_models, *starts]
 
     @property
@@ -204,7 +207,7 @@ class Federation:
         if before is None or method.regroup == "cloud-round" or (method.regroup == "moved" and moved):
             view = View(
                 needs=method.needs,
-                snapshot=now,
+                _snapshot=now,
                 cloud_round=g,
                 all_n_samples=world.n_samples,
                 all_label_counts=world.label_counts,
@@ -219,13 +222,28 @@ class Federation:
                 f"clients {dead.tolist()[:10]} have no usable link to their aggregator in cloud round {g + 1} (rate 0), "
                 f"so {method.name} would wait for ever; repair the links, leave the clients out, or use a time box"
             )
+        cloud_s = self._exchange.cloud_down.seconds + self._exchange.cloud_up.seconds
+        cut_off = [n for group in self._groups for n in group.aggregators.tolist() if not np.isfinite(cloud_s[n])]
+        if cut_off:
+            raise ValueError(
+                f"aggregators {cut_off[:10]} have no usable link to the cloud in cloud round {g + 1} (rate 0), so the "
+                f"cloud would wait for ever; repair the links to the cloud"
+            )
+        for i, group in enumerate(self._groups):
+            if group.merges_left > 0:  # clients may have left an open asynchronous round
+                self._staff(i)
+            if group.asleep and len(group.members):
+                group.asleep = False
+                self._fetch(i)
 
     def _regroup(self, topology: Topology) -> None:
         """Take over a topology. With an immediate cloud, aggregators keep their models and go on with their rounds."""
         groups = [
             _Group(aggregators=a, members=np.flatnonzero(topology.cover[a].any(axis=0))) for a in topology.pace_groups()
         ]
-        groups = [group for group in groups if len(group.members)]
+        if self.method.cloud == "barrier":  # otherwise clients may still come
+            groups = [group for group in groups if len(group.members)]
+        before = self._counts() if self._groups else None
         if self._groups and self.method.cloud == "immediate":
             self._move_between(groups)
         else:
@@ -237,14 +255,29 @@ class Federation:
             self._edge_models = [self.model] * n
             self._reported_models = [self.model] * n
             self._fetched = np.full(n, self._version)
-            self._n_reports = np.zeros(n, dtype=np.int64)
             self._contributed = np.zeros(topology.cover.shape, dtype=np.bool_)
         self._topology = topology
         self._group_of = np.full(topology.cover.shape[1], -1)
         for i, group in enumerate(self._groups):
             self._group_of[group.members] = i
+        if before is not None:
+            self._keep_age(before)
         self._n_reached = topology.n_reached.clip(min=1)
         self._start_weights, self._start_of = np.unique(self.method.start(topology), axis=0, return_inverse=True)
+
+    def _counts(self) -> Ints:
+        """(K,) edge rounds (async: merges) so far at each client's group, 0 for clients without one."""
+        counts = [g.n_merges if self.method.edge == "async" else g.n_rounds for g in self._groups]
+        return np.asarray(np.array([*counts, 0])[self._group_of])
+
+    def _keep_age(self, before: Ints) -> None:
+        """Updates under way keep their age though their groups' counts were `before` (K,) and are others now."""
+        shift = self._counts() - before
+        for flight in self._flights():
+            flight.left_at = flight.left_at + shift[flight.client]
+
+    def _flights(self) -> list[_Flight]:
+        return [*self._late, *self._working.values(), *(g.on_time for g in self._groups if g.on_time)]
 
     def _move_between(self, groups: list[_Group]) -> None:
         """Clients changed groups while rounds are open: their updates are merged where they are now."""
@@ -284,18 +317,27 @@ class Federation:
         group = self._groups[i]
         if self.method.edge == "async":
             group.merges_left = self._n_wanted(group)
-            self._release(i)
-            n_working = sum(self._group_of[k] == i for k in self._working)
-            sampled = self._sample(i, group.merges_left - n_working)
-            if len(sampled):
-                self._send_to_work(i, sampled, group.n_merges)
+            self._staff(i)
             return
         sampled = self._sample(i, self._n_wanted(group))
         if len(sampled):
             close_s = self.time_s + self._send_to_work(i, sampled, group.n_rounds)
-        else:  # all are late from earlier rounds: close with the first of them
-            close_s = min(float(f.arrives_s.min()) for f in self._late if (self._group_of[f.client] == i).any())
+        elif len(group.members):  # all are late from earlier rounds: close with the first of them
+            arrivals = np.concatenate([f.arrives_s[self._group_of[f.client] == i] for f in self._late])
+            close_s = max(self.time_s, float(arrivals.min()))
+        else:
+            group.asleep = True
+            return
         self._schedule(close_s, "close", i)
+
+    def _staff(self, i: int) -> None:
+        """Async: take in what waits for group i, and send as many clients to work as merges are missing."""
+        group = self._groups[i]
+        self._release(i)
+        n_working = sum(self._group_of[k] == i for k in self._working)
+        sampled = self._sample(i, group.merges_left - n_working)
+        if len(sampled):
+            self._send_to_work(i, sampled, group.n_merges)
 
     def _n_wanted(self, group: _Group) -> int:
         return max(1, round(self.world.participation * len(group.members)))
@@ -328,8 +370,9 @@ class Federation:
         self._exchange.client_down.book(self.ledger, clients, self._bytes)
         self._exchange.client_up.book(self.ledger, clients, self._bytes)
         self._busy_until[clients] = self.time_s + finish_s
-        flight = _Flight(dispatch, np.arange(len(clients)), self.time_s + finish_s, left_at)
+        flight = _Flight(dispatch, np.arange(len(clients)), self.time_s + finish_s, np.full(len(clients), left_at))
         if self.method.edge == "async":
+            self._busy_until[clients] = np.inf  # until its arrival is handled: others may arrive at the same time
             for k, arrives_s in zip(clients.tolist(), flight.arrives_s.tolist()):
                 self._working[k] = flight.split(clients == k)[0]
                 self._schedule(arrives_s, "arrive", k)
@@ -377,12 +420,12 @@ class Federation:
         """Async: merge the client's update at once, and send somebody idle to work in its place."""
         flight = self._working.pop(client)
         i = int(self._group_of[client])
-        if i < 0:
-            return  # the client has left the federation, and its update with it
+        if i < 0:  # the client has left the federation, and its update with it
+            self._busy_until[client] = self.time_s
+            return
         group = self._groups[i]
-        if group.rounds_left == 0:  # it waits for the cloud: the update waits too, and so does the client
+        if group.merges_left == 0:  # no round is open: the update waits for the next one, and so does the client
             self._late.append(flight)
-            self._busy_until[client] = np.inf
             return
         self._busy_until[client] = self.time_s
         self._merge(i, [flight], group.n_merges)
@@ -412,7 +455,7 @@ class Federation:
 
     def _merged(self, n: int, flights: list[_Flight], now: int) -> Model:
         client = np.concatenate([f.client for f in flights])
-        staleness = np.concatenate([np.full(len(f.positions), now - f.left_at) for f in flights])
+        staleness = now - np.concatenate([f.left_at for f in flights])
         weights = self.method.weigh_edge(
             Arrivals(
                 client=client,
@@ -452,7 +495,6 @@ class Federation:
     def _report(self, i: int) -> None:
         """A report reaches the cloud."""
         aggregators = self._groups[i].aggregators
-        self._n_reports[aggregators] += 1
         self._reports_due -= 1
         for n in aggregators:
             self._reported_models[n] = self._edge_models[n]
@@ -465,9 +507,8 @@ class Federation:
         weights = self.method.weigh_cloud(
             Reports(
                 total=self._topology.cover @ samples,
-                reported=self._contributed @ samples,
+                reported=(self._contributed @ samples) * fresh,
                 staleness=self._version - self._fetched,
-                n_reports=self._n_reports.copy(),
                 fresh=fresh,
             )
         )

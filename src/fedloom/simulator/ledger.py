@@ -58,7 +58,7 @@ class Ledger:
             }
             for i, hop in enumerate(HOPS)
             for j, direction in enumerate(DIRECTIONS)
-            if self.bytes[i, j]
+            if self.bytes[i, j] or self.energy_j[i, j]
         ]
         computing = {"bytes": 0, "airtime_s": self.compute_s, "energy_j": self.compute_j}
         return [*rows, {"hop": "computing", "direction": "", **computing}]

@@ -110,7 +110,7 @@ class Scenario(Settings):
     task: TaskSettings = TaskSettings()
     training: TrainingSettings = TrainingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
-    model_bits: Positive | None = None
+    model_bits: float | None = Field(default=None, ge=8)
 
 
 def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:
@@ -164,6 +164,8 @@ def _changed(content: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise ScenarioError(f"a change must look like training.lr=0.05, got {change!r}")
         *above, last = key.strip().split(".")
+        if not all([*above, last]):
+            raise ScenarioError(f"a change must look like training.lr=0.05, got {change!r}")
         content = dict(content)
         at = content
         for name in above:

@@ -12,6 +12,7 @@ from torch import nn
 from fedloom import data
 from fedloom._random import stream
 from fedloom.fleet import Fleet
+from fedloom.grouping import Topology
 from fedloom.methods import METHODS, Method
 from fedloom.simulator.book import Model, settle, settled_below
 from fedloom.simulator.federation import CloudRound, Federation, World
@@ -42,12 +43,31 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Place:
+    """Who was where from `cloud_round` on: topology, home cells (K,), positions (K, D)."""
+
+    cloud_round: int
+    topology: Topology
+    home: NDArray[np.int64]
+    position_m: NDArray[np.float64]
+
+    def same_as(self, other: "Place") -> bool:
+        pairs = [
+            (self.topology.cover, other.topology.cover),
+            (self.topology.host, other.topology.host),
+            (self.home, other.home),
+            (self.position_m, other.position_m),
+        ]
+        return self.topology.kind == other.topology.kind and all(a is b or np.array_equal(a, b) for a, b in pairs)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Result:
     """What a run gives: measures per evaluation, who was where (the first round of every change), the ledger, and the
     global model's row (P,), None in a dry run."""
 
     measures: list[Measures]
-    places: list[CloudRound]
+    places: list[Place]
     ledger: Ledger
     row: NDArray[np.float32] | None
 
@@ -80,8 +100,8 @@ class Simulation:
         engine: str = "auto",
         dry_run: bool = False,
     ) -> None:
-        if seed < 0:
-            raise ValueError(f"seed must be at least 0, got {seed}")
+        if not 0 <= seed < 2**63:
+            raise ValueError(f"seed must be in 0..2^63-1, got {seed}")
         self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
         settings, training = scenario.task, scenario.training
         self.dataset = dataset or data.load(
@@ -121,7 +141,7 @@ class Simulation:
         self._local_tests = self._make_local_tests()
         self.federation = Federation(method, self.world, Model(None if dry_run else rows.to_row(self.model)))
         self.measures: list[Measures] = []
-        self.places: list[CloudRound] = []
+        self.places: list[Place] = []
         self.cloud_rounds_done = 0
         self.engine_s = 0.0  # wall seconds spent training and evaluating
 
@@ -219,9 +239,14 @@ class Simulation:
             model.row = row
 
     def _note_place(self, state: CloudRound) -> None:
-        last = self.places[-1] if self.places else None
-        if last is None or last.topology is not state.topology or last.snapshot.home is not state.snapshot.home:
-            self.places.append(state)
+        place = Place(
+            cloud_round=state.cloud_round,
+            topology=state.topology,
+            home=state.snapshot.home,
+            position_m=state.snapshot.position_m,
+        )
+        if not self.places or not place.same_as(self.places[-1]):
+            self.places.append(place)
 
     def _measure(self, state: CloudRound | None) -> Measures:
         """Measures after a cloud round, or of the initial model."""
@@ -282,10 +307,13 @@ def make_method(text: str) -> Method:
         if not equals or key not in known:
             wanted = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
             raise ValueError(f"option {option!r} of method {name} is not known; options with defaults: {wanted}")
-        values[key] = yaml.safe_load(value)
+        try:
+            values[key] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ValueError(f"the value of option {key} of method {name} cannot be read: {error}") from None
     try:
         return METHODS[name](**values)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"method {text}: {error}") from None
 
 
