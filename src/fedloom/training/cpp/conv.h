@@ -2,6 +2,8 @@
 // shift by whole batches, every batch size fills vectors, and nothing is unrolled into a matrix.
 #pragma once
 
+#include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "simd.h"
@@ -18,18 +20,19 @@ struct Map {
 };
 
 // out[o][y][.] = bias[o] + sum over i, ky, kx of weight(i, ky, kx, o) in[i][y + ky][. + kx batch], for TO channels o and
-// TV vectors of a row at a time. `packed` holds [i][ky][kx][TO]. The last vector of a row may be cut to `last` numbers.
+// TV vectors of a row at a time. `packed` holds [i][ky][kx][TO]; ky runs over from..to-1, the others meet the border. The
+// last vector of a row may be cut to `last` numbers.
 template <class R, int TO, int TV, int KW>
 inline void conv_tile(const Map<R>& in, const Map<R>& out, const R* packed, const R* bias, int n_in, int kh, int kw_any,
-                      int batch, int o, int y, int v0, int last) {
+                      int batch, int o, int y, int v0, int last, int from, int to) {
     const int kw = KW ? KW : kw_any;
     constexpr int L = Simd<R>::n;
     Vec<R> acc[TO][TV];
     for (int t = 0; t < TO; ++t)
         for (int v = 0; v < TV; ++v) acc[t][v] = splat<R>(bias ? bias[o + t] : R(0));
-    const R* w = packed;
     for (int i = 0; i < n_in; ++i) {
-        for (int ky = 0; ky < kh; ++ky) {
+        const R* w = packed + std::ptrdiff_t(i * kh + from) * kw * TO;
+        for (int ky = from; ky < to; ++ky) {
             const R* line = in.at(i, y + ky) + v0 * L;
             for (int kx = 0; kx < kw; ++kx, line += batch, w += TO) {
                 Vec<R> x[TV];
@@ -51,7 +54,7 @@ inline void conv_tile(const Map<R>& in, const Map<R>& out, const R* packed, cons
 
 template <class R, int KW>
 struct ConvTiles {
-    using Tile = void (*)(const Map<R>&, const Map<R>&, const R*, const R*, int, int, int, int, int, int, int, int);
+    using Tile = void (*)(const Map<R>&, const Map<R>&, const R*, const R*, int, int, int, int, int, int, int, int, int, int);
     static constexpr int most_o = 8, most_v = 6;
     Tile tile[most_o + 1][most_v + 1];
     ConvTiles() { fill(std::make_integer_sequence<int, most_o * most_v>{}); }
@@ -83,10 +86,11 @@ inline std::pair<int, int> conv_shape(int n_out, int n_vec) {
     return best;
 }
 
-// All rows of all output channels. weight(o, i, ky, kx) gives the weights; `scratch` has room for one tile of them.
+// All rows of all output channels. weight(o, i, ky, kx) gives the weights; `scratch` has room for one tile of them. Rows of
+// `in` before `inside` and from `inside + n_inside` on are border.
 template <class R, class Weight>
 void convolve(const Map<R>& in, const Map<R>& out, const R* bias, int n_in, int n_out, int rows, int columns, int kh,
-              int kw, int batch, R* scratch, Weight weight) {
+              int kw, int batch, int inside, int n_inside, R* scratch, Weight weight) {
     static const ConvTiles<R, 5> tiles5;
     static const ConvTiles<R, 3> tiles3;
     static const ConvTiles<R, 0> tiles;
@@ -102,11 +106,13 @@ void convolve(const Map<R>& in, const Map<R>& out, const R* bias, int n_in, int 
                 for (int kx = 0; kx < kw; ++kx)
                     for (int t = 0; t < no; ++t) *w++ = weight(o + t, i, ky, kx);
         for (int y = 0; y < rows; ++y) {
+            const int from = inside - y > 0 ? std::min(inside - y, kh) : 0;
+            const int until = std::max(from, std::min(kh, inside + n_inside - y));
             for (int v = 0; v < n_vec; v += tv) {
                 const int nv = n_vec - v < tv ? n_vec - v : tv;
                 const int last = v + nv == n_vec ? tail : L;
                 auto tile = kw == 5 ? tiles5.tile[no][nv] : kw == 3 ? tiles3.tile[no][nv] : tiles.tile[no][nv];
-                tile(in, out, scratch, bias, n_in, kh, kw, batch, o, y, v, last);
+                tile(in, out, scratch, bias, n_in, kh, kw, batch, o, y, v, last, from, until);
             }
         }
     }
@@ -137,16 +143,25 @@ inline void conv_gradient_tile(const Map<R>& in, const Map<R>& d, int o, int i, 
         for (int k = 0; k < KW; ++k) grad[t * per_out + k] = lanes_sum<R>(acc[t][k]);
 }
 
+// Output channels in groups of nearly equal size, as many at a time as there are registers for.
 template <class R, int KW>
 void conv_gradient_row(const Map<R>& in, const Map<R>& d, int n_out, int i, int ky, int rows, int n_vec, int batch, R* grad,
                        std::ptrdiff_t per_out) {
-    constexpr int TO = conv_registers / KW > 6 ? 6 : conv_registers / KW;
-    int o = 0;
-    for (; o + TO <= n_out; o += TO)
-        conv_gradient_tile<R, TO, KW>(in, d, o, i, ky, rows, n_vec, batch, grad + o * per_out, per_out);
-    for (; o + 2 <= n_out; o += 2)
-        conv_gradient_tile<R, 2, KW>(in, d, o, i, ky, rows, n_vec, batch, grad + o * per_out, per_out);
-    for (; o < n_out; ++o) conv_gradient_tile<R, 1, KW>(in, d, o, i, ky, rows, n_vec, batch, grad + o * per_out, per_out);
+    constexpr int most = conv_registers / KW > 6 ? 6 : conv_registers / KW;
+    const int n_groups = (n_out + most - 1) / most;
+    for (int g = 0, o = 0; g < n_groups; ++g) {
+        const int n = (n_out - o) / (n_groups - g);
+        auto tile = [&](auto to) {
+            conv_gradient_tile<R, decltype(to)::value, KW>(in, d, o, i, ky, rows, n_vec, batch, grad + o * per_out, per_out);
+        };
+        if constexpr (most >= 6) if (n == 6) tile(std::integral_constant<int, 6>{});
+        if constexpr (most >= 5) if (n == 5) tile(std::integral_constant<int, 5>{});
+        if constexpr (most >= 4) if (n == 4) tile(std::integral_constant<int, 4>{});
+        if constexpr (most >= 3) if (n == 3) tile(std::integral_constant<int, 3>{});
+        if (n == 2) tile(std::integral_constant<int, 2>{});
+        if (n == 1) tile(std::integral_constant<int, 1>{});
+        o += n;
+    }
 }
 
 template <class R>

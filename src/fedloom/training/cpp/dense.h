@@ -33,7 +33,7 @@ void dense_rows(const R* x, int xs, const R* w, int ws, const R* bias, R* y, int
 }
 
 #if FEDLOOM_VECTOR_BYTES == 64
-constexpr int one_vec = 20, two_vec = 10, four_vec = 5;
+constexpr int one_vec = 10, two_vec = 6, four_vec = 5;
 #else
 constexpr int one_vec = 10, two_vec = 5, four_vec = 2;
 #endif

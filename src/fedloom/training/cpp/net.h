@@ -275,6 +275,7 @@ class Worker {
     const Net& net_;
     std::vector<Lane> lane_;
     std::vector<Statistics> stat_;
+    std::vector<float> lines_;  // one line of each image that is being gathered
     Memory<R> own_, start_, velocity_, gradient_, total_, arena_, temp_, pack_, grads_;
     Rule rule_{};
     Emit emit_ = PLAIN;
@@ -289,6 +290,7 @@ class Worker {
     void lay_out(int batch) {
         if (batch == batch_) return;
         batch_ = batch;
+        lines_.resize(std::size_t(batch) * net_.layers.front().w);
         std::size_t total = 0, dense = 0;
         const int n = int(net_.layers.size());
         for (int l = 0; l <= n; ++l) {
@@ -339,10 +341,10 @@ class Worker {
             for (int y = 0; y < a.h; ++y) {
                 R* to = a.at(c, y);
                 const long line = (long(c) * a.h + y) * a.w;
-                for (int b = 0; b < batch_; ++b) {
-                    const float* from = x + index[b] * n + line;
-                    for (int i = 0; i < a.w; ++i) to[i * batch_ + b] = R(from[i]);
-                }
+                // first side by side, then across: images are apart by powers of two, which fall on the same cache lines
+                for (int b = 0; b < batch_; ++b) std::memcpy(&lines_[b * a.w], x + index[b] * n + line, a.w * sizeof(float));
+                for (int i = 0; i < a.w; ++i)
+                    for (int b = 0; b < batch_; ++b) to[i * batch_ + b] = R(lines_[b * a.w + i]);
             }
     }
 
@@ -355,7 +357,7 @@ class Worker {
                     const R* w = own_.data + net_.weight_at[l];
                     const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
                     convolve<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), bias, s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_,
-                                pack_.data, [&](int o, int i, int ky, int kx) { return w[((o * s.c + i) * s.kh + ky) * s.kw + kx]; });
+                                s.ph, s.h, pack_.data, [&](int o, int i, int ky, int kx) { return w[((o * s.c + i) * s.kh + ky) * s.kw + kx]; });
                     break;
                 }
                 case LINEAR: {
@@ -439,7 +441,7 @@ class Worker {
         if (needs) {
             const R* w = own_.data + at;
             convolve<R>(y.map(s.kh - 1 - s.ph, s.kw - 1 - s.pw, batch_), x.map(0, 0, batch_), nullptr, s.oc, s.c, s.h, s.w, s.kh,
-                        s.kw, batch_, pack_.data, [&](int i, int o, int ky, int kx) {
+                        s.kw, batch_, s.kh - 1 - s.ph, s.oh, pack_.data, [&](int i, int o, int ky, int kx) {
                             return w[((o * s.c + i) * s.kh + (s.kh - 1 - ky)) * s.kw + (s.kw - 1 - kx)];
                         });
         }

@@ -9,6 +9,11 @@
 
 namespace fedloom {
 
+template <class R, int bytes>
+struct Bytes {
+    typedef R vec __attribute__((vector_size(bytes)));
+};
+
 template <class R>
 struct Simd {
     typedef R vec __attribute__((vector_size(FEDLOOM_VECTOR_BYTES)));
@@ -40,13 +45,21 @@ inline Vec<R> splat(R x) {
 }
 
 // Sum of the lanes, in halves: the same tree for every call.
+template <class R, int bytes>
+inline R lanes_sum_of(const typename Bytes<R, bytes>::vec& v) {
+    if constexpr (bytes == 2 * sizeof(R)) {
+        return v[0] + v[1];
+    } else {
+        typename Bytes<R, bytes / 2>::vec low, high;
+        std::memcpy(&low, &v, bytes / 2);
+        std::memcpy(&high, reinterpret_cast<const char*>(&v) + bytes / 2, bytes / 2);
+        return lanes_sum_of<R, bytes / 2>(low + high);
+    }
+}
+
 template <class R>
 inline R lanes_sum(Vec<R> v) {
-    R lane[Simd<R>::n];
-    std::memcpy(lane, &v, sizeof v);
-    for (int half = Simd<R>::n / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
-    return lane[0];
+    return lanes_sum_of<R, FEDLOOM_VECTOR_BYTES>(v);
 }
 
 inline int round_up(int x, int to) { return (x + to - 1) / to * to; }
