@@ -4,11 +4,13 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-full check format bench clean
+.PHONY: setup demo test test-full check format bench sanitize clean
 
 setup: $(READY)
 
-$(READY): requirements/lock.txt pyproject.toml
+NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/*)
+
+$(READY): requirements/lock.txt pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
@@ -37,9 +39,19 @@ format: setup
 	$(BIN)/ruff check --fix .
 
 bench: setup
-	$(BIN)/python benchmarks/torch_engine.py
+	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/dry_run.py
+
+# The native kernels under the address and undefined-behaviour sanitizers, through their tests.
+SANITIZED := build/sanitized
+sanitize: setup
+	$(BIN)/cmake -G Ninja -S . -B $(SANITIZED) -DFEDLOOM_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
+	$(BIN)/cmake --build $(SANITIZED)
+	FEDLOOM_NATIVE_PATH=$(abspath $(SANITIZED)) LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+		$(BIN)/python -m pytest -q -p no:xdist tests/training -k "native or choice or dropout"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

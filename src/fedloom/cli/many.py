@@ -35,6 +35,7 @@ def run_many(
     from fedloom.record.runs import read_run
     from fedloom.simulator import make_method
     from fedloom.simulator import scenario as read_scenario
+    from fedloom.training.engine import n_cores
 
     chosen = read_scenario(scenario, changes)
     if not methods:
@@ -49,8 +50,7 @@ def run_many(
     where = folder or Path("runs") / chosen.name
     file = _scenario_file(where, chosen.model_dump_json(indent=1))
     folders = {(m, s): where / f"{m.replace(':', '-')}-s{s}" for m in methods for s in range(seeds)}
-    n_cores = len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1
-    n_jobs = min(jobs or n_cores, len(folders))
+    n_jobs = min(jobs or n_cores(), len(folders))
     extra = [] if data_folder is None else ["--from", str(data_folder)]
     commands = {
         f"{m} seed {s}": [
@@ -67,7 +67,7 @@ def run_many(
                 "--out",
                 str(path),
             ),
-            *("--resume", "--progress-lines", "--workers", str(max(1, n_cores // n_jobs)), *extra),
+            *("--resume", "--progress-lines", "--workers", str(max(1, n_cores() // n_jobs)), *extra),
         ]
         for (m, s), path in folders.items()
     }

@@ -37,14 +37,16 @@ class CounterDropout(nn.Module):
 
 
 def use_counters(model: nn.Module) -> list[CounterDropout]:
-    """Exchange every nn.Dropout inside the model; returns the new layers."""
-    found: list[CounterDropout] = []
+    """Exchange every nn.Dropout inside the model (one that is used twice stays one); returns the new layers."""
+    found: dict[nn.Module, CounterDropout] = {}
+    for layer in model.modules():  # in the order of the model
+        if type(layer) is nn.Dropout:
+            found[layer] = CounterDropout(layer.p, len(found) + 1)
     for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if type(child) is nn.Dropout:
-                found.append(CounterDropout(child.p, len(found) + 1))
-                setattr(parent, name, found[-1])
-    return found
+        for name, child in list(parent._modules.items()):
+            if child in found:
+                setattr(parent, name, found[child])
+    return list(found.values())
 
 
 def _mix32(x: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,8 @@ A job is a pure function of (start row, client, number of steps, rule, seed, ste
 batches; an engine may run them in any order and on any number of workers, and must return the same bits.
 """
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -171,3 +173,8 @@ class NotFinite(ValueError):
             f"the models of clients {clients[:10]}{' ...' if len(clients) > 10 else ''} are no longer finite after "
             f"local training (learning rate {lr:g}); lower training.lr or scale the inputs"
         )
+
+
+def n_cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1

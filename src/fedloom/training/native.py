@@ -6,8 +6,11 @@ used is decided when this module is first used. FEDLOOM_NATIVE=baseline|avx2|avx
 """
 
 import importlib
+import importlib.util
 import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +20,7 @@ from torch import nn
 
 from fedloom import _check
 from fedloom.training import rows as model_rows
-from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task
+from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
 from fedloom.training.rule import LocalRule
 
 BUILDS = ("avx512", "avx2", "baseline")
@@ -37,11 +40,26 @@ def load_build() -> ModuleType:
     if wanted:
         _check.one_of("FEDLOOM_NATIVE", wanted, (*BUILDS, "off"))
     try:
-        baseline = importlib.import_module("fedloom.training._native_baseline")
+        baseline = _import("baseline")
     except ImportError:
         raise Unsupported("it was not built when FedLoom was installed (no C++17 compiler was found)") from None
     best: str = wanted or baseline.best_instructions()
-    return baseline if best == "baseline" else importlib.import_module(f"fedloom.training._native_{best}")
+    return baseline if best == "baseline" else _import(best)
+
+
+def _import(build: str) -> ModuleType:
+    """One of the builds; from FEDLOOM_NATIVE_PATH if that is set (a build with sanitizers, see the Makefile)."""
+    folder = os.environ.get("FEDLOOM_NATIVE_PATH")
+    name = f"_native_{build}"
+    if not folder:
+        return importlib.import_module(f"fedloom.training.{name}")
+    if name not in sys.modules:
+        file = next(Path(folder).glob(f"{name}.*.so"))
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
 
 
 def describe(model: nn.Module, shape: Sequence[int]) -> list[list[float]]:
@@ -58,6 +76,9 @@ def describe(model: nn.Module, shape: Sequence[int]) -> list[list[float]]:
         at += tensor.numel()
     if any(not p.requires_grad for p in model.parameters()):
         raise Unsupported("some parameters are frozen")
+    for module in model.modules():
+        if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
+            raise Unsupported(f"{type(module).__name__} has hooks")
     here = (int(np.prod(shape)), 0, 0) if len(shape) == 1 else tuple(shape)
     layers: list[list[float]] = []
     leaves = _leaves(model, "")
@@ -66,10 +87,14 @@ def describe(model: nn.Module, shape: Sequence[int]) -> list[list[float]]:
         here, leaves = (int(np.prod(shape)), 0, 0), leaves[1:]
     if len(here) != 3:
         raise Unsupported(f"inputs of shape {tuple(shape)} are neither vectors nor images")
-    n_dropouts = 0
+    weights = [id(p) for _, layer in leaves for p in layer.parameters()]
+    if len(set(weights)) < len(weights):
+        raise Unsupported("some layers share their weights")
+    dropouts: dict[nn.Module, int] = {}  # numbered as in fedloom.training.dropout
     for name, layer in leaves:
-        n_dropouts += isinstance(layer, nn.Dropout)
-        numbers, here = _layer(layer, here, n_dropouts)
+        if isinstance(layer, nn.Dropout):
+            dropouts.setdefault(layer, len(dropouts) + 1)
+        numbers, here = _layer(layer, here, dropouts.get(layer, 0))
         where = [offsets.get(f"{name}{field}", -1) for field in ("weight", "bias", "running_mean", "running_var")]
         layers.append([*numbers, *where])
     if here[1]:
@@ -85,7 +110,7 @@ def _leaves(model: nn.Module, prefix: str) -> list[tuple[str, nn.Module]]:
         if list(model.children()):
             raise Unsupported(f"{type(model).__name__} is not an nn.Sequential")
         return [(prefix, model)]
-    return [leaf for name, child in model.named_children() for leaf in _leaves(child, f"{prefix}{name}.")]
+    return [leaf for name, child in model._modules.items() if child for leaf in _leaves(child, f"{prefix}{name}.")]
 
 
 def _layer(layer: nn.Module, here: tuple[int, ...], n_dropouts: int) -> tuple[list[float], tuple[int, int, int]]:
@@ -94,8 +119,6 @@ def _layer(layer: nn.Module, here: tuple[int, ...], n_dropouts: int) -> tuple[li
     out = (c, h, w)
     kernel, options = [0, 0, 0, 0, 0], [0.0, 0.0, 0.0]
     kind = type(layer)
-    if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks:
-        raise Unsupported(f"{kind.__name__} has hooks")
     if kind is nn.Conv2d and h:
         assert isinstance(layer, nn.Conv2d)
         if layer.stride != (1, 1) or layer.dilation != (1, 1) or layer.groups != 1 or layer.padding_mode != "zeros":
@@ -124,8 +147,8 @@ def _layer(layer: nn.Module, here: tuple[int, ...], n_dropouts: int) -> tuple[li
         out, number = (c, h // 2, w // 2), MAX_POOL if kind is nn.MaxPool2d else AVG_POOL
     elif (kind is nn.BatchNorm2d and h) or (kind is nn.BatchNorm1d and not h):
         assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)
-        if layer.momentum is None or layer.num_features != c:
-            raise Unsupported("a BatchNorm has no momentum or another number of features")
+        if layer.momentum is None or layer.num_features != c or not layer.track_running_stats:
+            raise Unsupported("a BatchNorm has no momentum, no running statistics or another number of features")
         options = [layer.eps, layer.momentum, 0.0]
         number = BATCH_NORM
     elif kind is nn.GroupNorm and h:
@@ -178,9 +201,7 @@ class NativeEngine:
         self.n_params = model_rows.n_values(task.model)
         if n_workers is not None:
             _check.whole("n_workers", n_workers)
-        self.n_workers = (
-            n_workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
+        self.n_workers = n_workers or n_cores()
         self.build = build.__name__.rsplit("_", 1)[1]
         samples = np.concatenate([np.asarray(part, dtype=np.int64) for part in task.parts])
         first = np.cumsum([0, *(len(part) for part in task.parts)], dtype=np.int64)

@@ -10,7 +10,6 @@ import copy
 import math
 import mmap
 import multiprocessing
-import os
 import signal
 import sys
 import traceback
@@ -30,7 +29,7 @@ from fedloom import _check
 from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
-from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task
+from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
 from fedloom.training.rule import LocalRule
 
 EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
@@ -47,7 +46,7 @@ class TorchEngine:
         if n_workers is not None:
             _check.whole("n_workers", n_workers)
         can_fork = sys.platform.startswith("linux")
-        self.n_workers = (n_workers or _n_cores()) if can_fork else 1
+        self.n_workers = (n_workers or n_cores()) if can_fork else 1
         self._trainer: _Trainer | None = None
         self._pool: _Pool | None = None
 
@@ -378,7 +377,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _n_cores() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform.startswith("linux") else os.cpu_count() or 1

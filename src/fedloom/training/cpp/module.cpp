@@ -28,6 +28,41 @@ static void require(bool good, const char* message) {
     if (!good) throw std::invalid_argument(message);
 }
 
+// A layer must be one of those we know, follow from the one before, and have its values inside the row.
+static void check_layer(const LayerSpec& s, const LayerSpec* before, long n_row) {
+    const int limit = 1 << 24;
+    require(s.kind >= CONV && s.kind <= FLATTEN, "a layer is of no known kind");
+    for (int n : {s.c, s.oc}) require(n >= 1 && n < limit, "a layer has no channels");
+    for (int n : {s.h, s.w, s.oh, s.ow, s.kh, s.kw, s.ph, s.pw, s.groups}) require(n >= 0 && n < limit, "a size is negative");
+    require((s.h > 0) == (s.w > 0) && (s.oh > 0) == (s.ow > 0), "an image needs a height and a width");
+    if (before) require(s.c == before->oc && s.h == before->oh && s.w == before->ow, "layers do not fit together");
+    auto inside = [&](long at, long n) { require(at >= -1 && at + (at < 0 ? 0 : n) <= n_row, "a value stands outside the row"); };
+    const bool same = s.oc == s.c && s.oh == s.h && s.ow == s.w;
+    switch (s.kind) {
+        case CONV:
+            require(s.kh >= 1 && s.kw >= 1 && s.h > 0, "a convolution needs a kernel and images");
+            require(s.oh == s.h + 2 * s.ph - s.kh + 1 && s.ow == s.w + 2 * s.pw - s.kw + 1 && s.oh > 0 && s.weight >= 0, "a convolution's sizes are wrong");
+            inside(s.weight, long(s.oc) * s.c * s.kh * s.kw);
+            inside(s.bias, s.oc);
+            break;
+        case LINEAR:
+            require(s.h == 0 && s.oh == 0 && s.weight >= 0, "a dense layer needs vectors and weights");
+            inside(s.weight, long(s.oc) * s.c);
+            inside(s.bias, s.oc);
+            break;
+        case MAX_POOL:
+        case AVG_POOL: require(s.h >= 2 && s.w >= 2 && s.oc == s.c && s.oh == s.h / 2 && s.ow == s.w / 2, "a pooling's sizes are wrong"); break;
+        case FLATTEN: require(s.h > 0 && s.oh == 0 && s.oc == s.c * s.h * s.w, "a flattening's sizes are wrong"); break;
+        case GROUP_NORM: require(s.h > 0 && s.groups >= 1 && s.c % s.groups == 0, "a group normalisation's groups do not fit"); [[fallthrough]];
+        case BATCH_NORM:
+            require(same, "a normalisation changes the shape");
+            for (long at : {s.weight, s.bias, s.mean, s.var}) inside(at, s.c);
+            require((s.mean >= 0) == (s.var >= 0), "a running mean needs a variance");
+            break;
+        default: require(same && (s.kind != DROPOUT || (s.p >= 0 && s.p < 1)), "a layer changes the shape, or drops everything");
+    }
+}
+
 static Net make_net(const std::vector<std::vector<double>>& layers, long n_row, int lanes) {
     std::vector<LayerSpec> specs;
     for (const auto& v : layers) {
@@ -36,7 +71,9 @@ static Net make_net(const std::vector<std::vector<double>>& layers, long n_row, 
         specs.push_back({i(0), i(1), i(2), i(3), i(4), i(5), i(6), i(7), i(8), i(9), i(10), i(11), v[12], v[13], v[14],
                          long(v[15]), long(v[16]), long(v[17]), long(v[18]), false});
     }
-    require(!specs.empty(), "a network needs at least one layer");
+    require(!specs.empty() && n_row > 0, "a network needs at least one layer and a row");
+    for (std::size_t l = 0; l < specs.size(); ++l) check_layer(specs[l], l ? &specs[l - 1] : nullptr, n_row);
+    require(specs.back().oh == 0, "a network must end with a vector");
     return Net(specs, n_row, lanes);
 }
 
@@ -47,11 +84,11 @@ class Engine {
            const std::vector<double>& rule)
         : net_(make_net(layers, n_row, Simd<float>::n)), x_(x), samples_(samples), first_(first) {
         require(x.ndim() == 2 && long(x.shape(1)) == net_.n_features, "inputs must be (samples, features) of this network");
-        require(batch_size >= 1, "batch_size must be at least 1");
+        require(samples.ndim() == 1, "samples must be a list");
+        require(batch_size >= 1 && batch_size < (1 << 20), "batch_size must be at least 1");
         require(rule.size() == 4, "a rule is weight decay, proximal term, momentum, clipping norm");
         require(first.ndim() == 1 && first.shape(0) >= 1, "first must have one entry per client and one more");
-        target_ = make_target(y, classify, long(x.shape(0)));
-        data_ = {x.data(), target_, classify, samples.data(), first.data(), batch_size, drop_last, seed};
+        data_ = {x.data(), make_target(y, classify, long(x.shape(0)), &y_), classify, samples.data(), first.data(), batch_size, drop_last, seed};
         rule_ = {rule[0], rule[1], rule[2], rule[3]};
         require(first.data()[0] == 0 && std::size_t(first.data()[n_clients()]) == samples.shape(0), "first must end with the samples");
         for (std::size_t i = 0; i < samples.shape(0); ++i)
@@ -65,7 +102,14 @@ class Engine {
                             In<std::int64_t> entry_target, In<double> entry_weight, long n_targets, int n_threads) {
         check_jobs(starts, jobs, lr);
         const long n = long(jobs.shape(0));
-        require(entry_first.shape(0) == std::size_t(n + 1), "entry_first must have one entry per job and one more");
+        require(n_threads >= 1 && n_targets >= 0, "threads must be at least 1 and targets at least 0");
+        require(entry_first.ndim() == 1 && entry_first.shape(0) == std::size_t(n + 1), "entry_first must have one entry per job and one more");
+        require(entry_target.ndim() == 1 && entry_weight.ndim() == 1 && entry_target.shape(0) == entry_weight.shape(0),
+                "every entry needs a target and a weight");
+        for (long j = 0; j <= n; ++j) {
+            const std::int64_t before = j ? entry_first.data()[j - 1] : 0, now = entry_first.data()[j];
+            require(now >= before && std::size_t(now) <= entry_target.shape(0), "entry_first must rise and stay within the entries");
+        }
         double* sums;
         auto out = make<double>({std::size_t(n_targets), std::size_t(net_.n_row)}, &sums);
         const std::int64_t *ef = entry_first.data(), *et = entry_target.data();
@@ -84,6 +128,7 @@ class Engine {
 
     nb::tuple train(In<float> starts, In<std::int64_t> jobs, In<double> lr, int n_threads) {
         check_jobs(starts, jobs, lr);
+        require(n_threads >= 1, "threads must be at least 1");
         float* rows;
         auto out = make<float>({jobs.shape(0), std::size_t(net_.n_row)}, &rows);
         auto bad = run(starts.data(), jobs, lr.data(), n_threads,
@@ -94,6 +139,8 @@ class Engine {
     // Gradient of client[j]'s mean loss at row start[j], (J, P); buffers' places are zero.
     Out<float> gradient(In<float> starts, In<std::int64_t> start, In<std::int64_t> client, int chunk, int n_threads) {
         require(starts.ndim() == 2 && long(starts.shape(1)) == net_.n_row, "rows must have the length of this network");
+        require(n_threads >= 1 && chunk >= 1, "threads and samples at a time must be at least 1");
+        require(start.ndim() == 1 && client.ndim() == 1 && start.shape(0) == client.shape(0), "every gradient needs a row and a client");
         const long n = long(start.shape(0));
         for (long j = 0; j < n; ++j) check_job(starts, start.data()[j], client.data()[j]);
         float* rows;
@@ -115,8 +162,10 @@ class Engine {
     nb::tuple evaluate(In<float> rows, In<float> x, nb::object y, int batch, bool want_outputs, int n_threads) {
         require(rows.ndim() == 2 && long(rows.shape(1)) == net_.n_row, "rows must have the length of this network");
         require(x.ndim() == 2 && long(x.shape(1)) == net_.n_features, "inputs must be (samples, features) of this network");
+        require(n_threads >= 1 && batch >= 1, "threads and samples at a time must be at least 1");
         const long m = long(rows.shape(0)), n = long(x.shape(0)), piece = 1000, pieces = (n + piece - 1) / piece;
-        const Target target = make_target(y, data_.classify, n);
+        nb::object hold;
+        const Target target = make_target(y, data_.classify, n, &hold);
         const int o = net_.n_outputs;
         double *sums, *part;
         bool* right;
@@ -157,25 +206,25 @@ class Engine {
     In<float> x_;
     In<std::int64_t> samples_, first_;
     nb::object y_;
-    Target target_{};
     Data data_{};
     Rule rule_{};
 
     long n_clients() const { return long(first_.shape(0)) - 1; }
 
-    Target make_target(nb::object y, bool classify, long n) {
+    // `hold` keeps the numbers alive.
+    Target make_target(nb::object y, bool classify, long n, nb::object* hold) const {
         if (classify) {
             auto labels = nb::cast<In<std::int64_t>>(y);
             require(labels.ndim() == 1 && long(labels.shape(0)) == n, "labels must be one per sample");
             for (long i = 0; i < n; ++i)
                 require(labels.data()[i] >= 0 && labels.data()[i] < net_.n_outputs, "a label is not among the network's outputs");
-            keep_.push_back(nb::cast(labels));
+            *hold = nb::cast(labels);
             return {labels.data(), nullptr};
         }
         auto values = nb::cast<In<float>>(y);
         require(values.ndim() == 2 && long(values.shape(0)) == n && long(values.shape(1)) == net_.n_outputs,
                 "targets must be (samples, outputs)");
-        keep_.push_back(nb::cast(values));
+        *hold = nb::cast(values);
         return {nullptr, values.data()};
     }
 
@@ -186,12 +235,14 @@ class Engine {
 
     void check_jobs(const In<float>& starts, const In<std::int64_t>& jobs, const In<double>& lr) const {
         require(starts.ndim() == 2 && long(starts.shape(1)) == net_.n_row, "rows must have the length of this network");
+        require(lr.ndim() == 1, "learning rates must be a list");
         require(jobs.ndim() == 2 && jobs.shape(1) == 5, "jobs must be (jobs, 5): start, client, steps, first step, first rate");
         for (std::size_t j = 0; j < jobs.shape(0); ++j) {
             const std::int64_t* job = jobs.data() + 5 * j;
             check_job(starts, job[0], job[1]);
-            require(job[2] >= 0 && job[3] >= 0, "steps and step counters must be at least 0");
-            require(job[4] >= 0 && std::size_t(job[4] + job[2]) <= lr.shape(0), "a job has no learning rates");
+            const std::int64_t most = std::int64_t(1) << 40;
+            require(job[2] >= 0 && job[3] >= 0 && job[2] < most && job[3] < most, "steps and step counters must be at least 0");
+            require(job[4] >= 0 && job[4] < most && std::size_t(job[4] + job[2]) <= lr.shape(0), "a job has no learning rates");
         }
     }
 
@@ -247,16 +298,18 @@ class Engine {
         sums[0] += std::log(sum) - (double(z[target.label[sample]]) - z[best]);
         right[sample] = best == target.label[sample];
     }
-
-    std::vector<nb::object> keep_;
 };
 
 // Mean loss and its gradient in double precision, for checks by finite differences.
 static nb::tuple loss_and_gradient64(const std::vector<std::vector<double>>& layers, long n_row, In<double> row, In<float> x,
                                      In<std::int64_t> labels, bool train_mode) {
     const Net net = make_net(layers, n_row, Simd<double>::n);
-    require(long(row.shape(0)) == n_row && long(x.shape(1)) == net.n_features, "wrong sizes");
+    require(row.ndim() == 1 && x.ndim() == 2 && labels.ndim() == 1, "row and labels must be vectors, inputs a matrix");
+    require(long(row.shape(0)) == n_row && long(x.shape(1)) == net.n_features && x.shape(0) == labels.shape(0) && x.shape(0) > 0,
+            "row, inputs and labels do not fit together");
     const int n = int(x.shape(0));
+    for (int i = 0; i < n; ++i)
+        require(labels.data()[i] >= 0 && labels.data()[i] < net.n_outputs, "a label is not among the network's outputs");
     std::vector<std::int64_t> index(n);
     std::iota(index.begin(), index.end(), 0);
     double* out;

@@ -365,7 +365,7 @@ class Worker {
                     dense_forward<R>(x.data, x.stride, own_.data + net_.weight_at[l], y.stride, bias, y.data, y.stride, s.c, batch_);
                     break;
                 }
-                case RELU: each_line(l, [](const R* a, R* b, int n) { for (int i = 0; i < n; ++i) b[i] = a[i] > 0 ? a[i] : R(0); }); break;
+                case RELU: each_line(l, [](const R* a, R* b, int n) { for (int i = 0; i < n; ++i) b[i] = a[i] < 0 ? R(0) : a[i]; }); break;
                 case MAX_POOL: max_pool(s, x, y); break;
                 case AVG_POOL: avg_pool(s, x, y); break;
                 case BATCH_NORM: batch_norm(l); break;
@@ -540,8 +540,9 @@ class Worker {
                     R* out = y.at(c, i) + j * n;
                     for (int k = 0; k < n; ++k) {
                         R top = a[k] > a[k + n] ? a[k] : a[k + n], low = b[k] > b[k + n] ? b[k] : b[k + n];
-                        R most = top > low ? top : low;
-                        out[k] = most > least ? most : least;
+                        R most = top > low ? top : low, sum = a[k] + a[k + n] + b[k] + b[k + n];
+                        most = most < least ? least : most;
+                        out[k] = sum == sum ? most : sum;  // NaN must not get lost
                     }
                 }
     }

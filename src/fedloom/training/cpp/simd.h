@@ -67,7 +67,7 @@ inline int round_up(int x, int to) { return (x + to - 1) / to * to; }
 // exp for x <= 0 (softmax after subtracting the maximum), relative error about 1e-7; below -87 it is 0.
 inline void exp_not_positive(float* x, int n) {
     for (int i = 0; i < n; ++i) {
-        float v = x[i] < -87.0f ? -87.0f : x[i];
+        float v = x[i] >= -87.0f ? x[i] : -87.0f;  // also for NaN
         float k = std::nearbyint(v * 1.44269504f);
         float r = v - k * 0.693359375f + k * 2.12194440e-4f;
         float p = 1.9875691500e-4f;
@@ -80,7 +80,7 @@ inline void exp_not_positive(float* x, int n) {
         std::int32_t bits = (static_cast<std::int32_t>(k) + 127) << 23;
         float scale;
         std::memcpy(&scale, &bits, sizeof scale);
-        x[i] = x[i] < -87.0f ? 0.0f : p * scale;
+        x[i] = x[i] >= -87.0f ? p * scale : x[i] < -87.0f ? 0.0f : x[i];
     }
 }
 
