@@ -114,7 +114,8 @@ def run(
             except KeyboardInterrupt:
                 notes.print(
                     f"[yellow]stopped after cloud round {simulation.cloud_rounds_done} of {total}; "
-                    f"the same command with --resume goes on from there[/]"
+                    f"the same command with --resume goes on from there[/]",
+                    soft_wrap=True,
                 )
                 raise typer.Exit(130) from None
     if as_json:
@@ -247,6 +248,7 @@ def _describe(simulation: Any, method: str) -> None:
         f"data: {simulation.dataset.name}, {world.n_samples.min()} to {world.n_samples.max()} samples a client\n"
         f"fleet: {world.fleet.n_devices} devices, {world.fleet.n_cells} cells",
         highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -262,6 +264,7 @@ def _summary(summary: dict[str, Any], folder: Path | None) -> None:
         f"{final['local_steps']} local steps, {final['edge_round']} edge rounds, {final['cloud_round']} cloud rounds: "
         f"{seconds(final['time_s'])} of simulated time, {amount(final['energy_j'], 'J')}, {amount(final['bytes'], 'B')}",
         highlight=False,
+        soft_wrap=True,
     )
     if folder is not None:
         out.print(f"record: {folder}", highlight=False, soft_wrap=True)

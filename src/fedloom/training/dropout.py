@@ -33,7 +33,7 @@ class CounterDropout(nn.Module):
         key = mix(self.key ^ (self.layer * _GOLDEN % 2**64)) & _MASK
         element = torch.arange(x.numel(), dtype=torch.int64) & _MASK
         keep = _mix32(element ^ key) >= int(self.p * 2**32)
-        return x * (keep.view_as(x) / (1 - self.p)).to(x.dtype)
+        return x * (keep.view_as(x).to(x.dtype) / (1 - self.p))
 
 
 def use_counters(model: nn.Module) -> list[CounterDropout]:

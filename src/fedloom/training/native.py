@@ -43,8 +43,11 @@ def load_build() -> ModuleType:
         baseline = _import("baseline")
     except ImportError:
         raise Unsupported("it was not built when FedLoom was installed (no C++17 compiler was found)") from None
-    best: str = wanted or baseline.best_instructions()
-    return baseline if best == "baseline" else _import(best)
+    best: str = baseline.best_instructions()
+    if wanted and BUILDS.index(wanted) < BUILDS.index(best):
+        raise Unsupported(f"FEDLOOM_NATIVE={wanted} asks for more than this processor can do ({best})")
+    chosen = wanted or best
+    return baseline if chosen == "baseline" else _import(chosen)
 
 
 def _import(build: str) -> ModuleType:
@@ -213,7 +216,7 @@ class NativeEngine:
             task.loss == "cross-entropy",
             samples,
             first,
-            task.batch_size,
+            min(task.batch_size, max(len(part) for part in task.parts)),  # a batch is at most all that a client has
             task.drop_last,
             seed,
             [rule.weight_decay, rule.proximal, rule.momentum, rule.clip_norm or 0.0],
