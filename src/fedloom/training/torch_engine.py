@@ -7,6 +7,7 @@ forked (the data is shared, not copied); where the system cannot fork safely (ma
 """
 
 import copy
+import itertools
 import math
 import mmap
 import multiprocessing
@@ -51,14 +52,16 @@ class TorchEngine:
         self._pool: _Pool | None = None
 
     def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
-        sums = torch.zeros((mix.n_targets, self.n_params), dtype=torch.float64)
         mix.check(len(jobs))
-        by_job = np.argsort(mix.job, kind="stable")
-        first = np.searchsorted(mix.job[by_job], np.arange(len(jobs) + 1))
+        sums = torch.zeros((mix.n_targets, self.n_params), dtype=torch.float64)
+        rows = list(sums)
+        entries: list[list[tuple[int, float]]] = [[] for _ in range(len(jobs))]
+        for job, target, weight in zip(mix.job.tolist(), mix.target.tolist(), mix.weight.tolist()):
+            entries[job].append((target, weight))
 
         def add(job: int, row: torch.Tensor) -> None:
-            for entry in by_job[first[job] : first[job + 1]]:
-                sums[mix.target[entry]].add_(row, alpha=float(mix.weight[entry]))
+            for target, weight in entries[job]:
+                rows[target].add_(row, alpha=weight)
 
         self._run(starts, jobs, add)
         return sums.numpy()
@@ -123,8 +126,8 @@ class TorchEngine:
                         diverged.append(column[1])
                     consume(job, self._local().row)
         else:
-            size = max(1, min(CHUNK, len(jobs) // (6 * self.n_workers)))
-            chunks = [columns[i : i + size].tolist() for i in range(0, len(jobs), size)]
+            cuts = _cuts(len(jobs), self.n_workers)
+            chunks = [columns[i:j].tolist() for i, j in itertools.pairwise(cuts)]
             pool = self._workers(len(starts))
             pool.starts[: len(starts)] = torch.from_numpy(starts)
             ring = RING * self.n_workers
@@ -132,7 +135,7 @@ class TorchEngine:
             def collect(chunk: int, bad: list[int]) -> None:
                 diverged.extend(bad)
                 for i in range(len(chunks[chunk])):
-                    consume(order[chunk * size + i], pool.slots[(chunk % ring) * CHUNK + i])
+                    consume(order[cuts[chunk] + i], pool.slot_rows[(chunk % ring) * CHUNK + i])
 
             with _one_thread():  # this process's threads would only take the cores from the workers
                 pool.map([("train", (c % ring) * CHUNK, chunk) for c, chunk in enumerate(chunks)], collect, ring)
@@ -248,6 +251,7 @@ class _Pool:
     def __init__(self, trainer: _Trainer, n_workers: int, n_starts: int, n_slots: int, n_params: int) -> None:
         self.starts = _shared_rows(n_starts, n_params)
         self.slots = _shared_rows(n_slots, n_params)
+        self.slot_rows = list(self.slots)
         self.pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
         self.closed = False
@@ -354,6 +358,14 @@ def _work(
             pipe.send(answer)
         except (BrokenPipeError, ConnectionResetError):
             return
+
+
+def _cuts(n_jobs: int, n_workers: int) -> list[int]:
+    """Where to cut the list of jobs into messages: large ones first, single jobs at the end, so that all finish together."""
+    cuts = [0]
+    while cuts[-1] < n_jobs:
+        cuts.append(cuts[-1] + max(1, min(CHUNK, (n_jobs - cuts[-1]) // (4 * n_workers))))
+    return cuts
 
 
 def _shared_rows(n: int, n_params: int) -> torch.Tensor:
