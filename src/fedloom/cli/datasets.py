@@ -4,7 +4,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from fedloom.cli.show import notes
+from rich.progress import Progress
+
+from fedloom.cli.show import notes, progress
 
 
 def fetch_or_check(name: str, folder: Path | None, as_json: bool, quiet: bool) -> Iterator[str]:
@@ -20,7 +22,8 @@ def fetch_or_check(name: str, folder: Path | None, as_json: bool, quiet: bool) -
         except FileNotFoundError:
             if not quiet:
                 notes.print(f"no local copy of {name}; downloading from its public home", highlight=False)
-            data.fetch(name)
+            with progress(quiet) as bar:
+                data.fetch(name, progressbar=_Bar(bar, name))
     dataset = data.load(name, folder)
     checks = [] if embedded else data.check(name, folder)
     if as_json:
@@ -35,3 +38,20 @@ def fetch_or_check(name: str, folder: Path | None, as_json: bool, quiet: bool) -
     }
     for check in checks:
         yield f"  {check.found}: {check.n_bytes:,} bytes, md5 {check.md5}, {verdict[check.published]}"
+
+
+class _Bar:
+    """What pooch wants of a progress bar, drawn with ours: bytes of one file after the other."""
+
+    def __init__(self, bar: Progress, name: str) -> None:
+        self._bar, self._task = bar, bar.add_task(f"downloading {name}", figures="bytes")
+        self.total = 0
+
+    def update(self, n: int) -> None:
+        self._bar.update(self._task, total=self.total, advance=n)
+
+    def reset(self) -> None:
+        self._bar.reset(self._task)
+
+    def close(self) -> None:
+        self._bar.refresh()
