@@ -43,14 +43,20 @@ bench: setup
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/dry_run.py
 
-# The native kernels under the address and undefined-behaviour sanitizers, through their tests.
+# The native kernels under the address and undefined-behaviour sanitizers, through their tests: the installed builds are
+# exchanged for the time of the run.
 SANITIZED := build/sanitized
 sanitize: setup
 	$(BIN)/cmake -G Ninja -S . -B $(SANITIZED) -DFEDLOOM_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build $(SANITIZED)
-	FEDLOOM_NATIVE_PATH=$(abspath $(SANITIZED)) LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
-		ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	@set -e; \
+	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(m.__file__))"); \
+	mkdir -p build/plain; cp $$home/_native_*.so build/plain; \
+	trap "cp build/plain/_native_*.so $$home" EXIT; \
+	cp $(SANITIZED)/_native_*.so $$home; \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
+		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 		$(BIN)/python -m pytest -q -p no:xdist tests/training -k "native or choice or dropout"
 
 clean:

@@ -6,11 +6,8 @@ used is decided when this module is first used. FEDLOOM_NATIVE=baseline|avx2|avx
 """
 
 import importlib
-import importlib.util
 import os
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -51,18 +48,7 @@ def load_build() -> ModuleType:
 
 
 def _import(build: str) -> ModuleType:
-    """One of the builds; from FEDLOOM_NATIVE_PATH if that is set (a build with sanitizers, see the Makefile)."""
-    folder = os.environ.get("FEDLOOM_NATIVE_PATH")
-    name = f"_native_{build}"
-    if not folder:
-        return importlib.import_module(f"fedloom.training.{name}")
-    if name not in sys.modules:
-        file = next(Path(folder).glob(f"{name}.*.so"))
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+    return importlib.import_module(f"fedloom.training._native_{build}")
 
 
 def describe(model: nn.Module, shape: Sequence[int]) -> list[list[float]]:
