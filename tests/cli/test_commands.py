@@ -46,6 +46,7 @@ def test_dry_run_writes_nothing(here):
     assert sorted(p.name for p in here.iterdir()) == ["small.yaml"]
 
 
+@pytest.mark.slow  # a process for each
 @pytest.mark.parametrize(
     ("args", "message"),
     [
