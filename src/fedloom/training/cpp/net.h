@@ -391,7 +391,7 @@ class Worker {
             switch (s.kind) {
                 case CONV: conv_backward(l, s, x, y, needs); break;
                 case LINEAR: linear_backward(l, s, x, y, needs); break;
-                case RELU: back_line(l, [](R* a, const R* d, int n) { for (int i = 0; i < n; ++i) a[i] = a[i] > 0 ? d[i] : R(0); }); break;
+                case RELU: each_line(l, [](R* a, const R* d, int n) { for (int i = 0; i < n; ++i) a[i] = a[i] > 0 ? d[i] : R(0); }); break;
                 case MAX_POOL: max_pool_back(s, x, y); break;
                 case AVG_POOL: avg_pool_back(s, x, y); break;
                 case BATCH_NORM: batch_norm_back(l); break;
@@ -409,7 +409,7 @@ class Worker {
         }
     }
 
-    // Calls f(input line, output line, length) for every contiguous line of layer l; back_line likewise with (x, dy).
+    // Calls f(line of the input buffer, line of the output buffer, length) for every contiguous line of layer l.
     template <class F>
     void each_line(int l, F f) {
         const Lane &x = lane_[l], &y = lane_[l + 1];
@@ -419,10 +419,6 @@ class Worker {
         }
         for (int c = 0; c < x.c; ++c)
             for (int i = 0; i < x.h; ++i) f(x.at(c, i), y.at(c, i), x.w * batch_);
-    }
-    template <class F>
-    void back_line(int l, F f) {
-        each_line(l, [&](R* a, R* d, int n) { f(a, d, n); });
     }
 
     void conv_backward(int l, const LayerSpec& s, const Lane& x, const Lane& y, bool needs) {
