@@ -9,7 +9,7 @@ import fedloom
 
 LAYERS = [
     *("radio", "fleet", "data", "grouping", "mixing", "pacing", "allocation", "bounds"),
-    *("training", "methods", "simulator", "scale", "record", "cli"),
+    *("training", "methods", "simulator", "scale", "record", "reproduce", "cli"),
 ]
 BASE = {"_check", "_random", "_settings"}  # below all layers
 POLICY = ["radio", "grouping", "mixing", "pacing", "allocation", "bounds", "methods"]
@@ -79,7 +79,7 @@ def test_no_file_is_called_utils():
 def test_the_public_names_are_these():
     assert set(fedloom.__all__) == {
         *("Method", "Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"),
-        *("data", "fleet", "grouping", "methods", "mixing", "pacing", "radio", "training"),
+        *("bounds", "data", "fleet", "grouping", "methods", "mixing", "pacing", "radio", "training"),
     }
     for name in fedloom.__all__:
         assert getattr(fedloom, name) is not None

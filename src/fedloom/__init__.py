@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedloom import data, fleet, grouping, methods, mixing, pacing, radio, training
+    from fedloom import bounds, data, fleet, grouping, methods, mixing, pacing, radio, training
     from fedloom.methods import Method
     from fedloom.simulator import Result, Scenario, Simulation, make_method, scenario, simulate
 
@@ -23,6 +23,7 @@ __all__ = [
     "make_method",
     "scenario",
     "simulate",
+    "bounds",
     "data",
     "fleet",
     "grouping",

@@ -96,7 +96,7 @@ def test_dry_run_writes_nothing(here):
             ["compare", "small.yaml", "--x", "parsecs", "--seeds", "1", "--methods", "fedavg"],
             "steps, seconds, joules, bytes",
         ),
-        (["list", "unicorns"], "can list methods, scenarios, datasets, models; got 'unicorns'"),
+        (["list", "unicorns"], "can list methods, scenarios, datasets, models, papers; got 'unicorns'"),
         (["data", "mnits"], "unknown dataset 'mnits'; nearest: mnist"),
         (["report", "nothing-here"], "nothing-here"),
     ],

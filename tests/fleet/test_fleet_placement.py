@@ -1,5 +1,7 @@
 """Where devices and cells stand."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -127,6 +129,76 @@ def test_the_modified_topology_has_81_memberships():
     assert np.bincount(home).tolist() == [19, 19, 19]
 
 
+SWEEP = range(0, 58, 3)
+
+
+@pytest.mark.parametrize("overlap", SWEEP)
+def test_relocation_reaches_every_overlap_and_leaves_homes_alone(overlap):
+    reach, home = placement.three_cells(overlap=overlap)
+    n_cells = [len(cell_set) for cell_set in reach]
+    assert len(reach) == 57 and sum(n > 1 for n in n_cells) == overlap
+    np.testing.assert_array_equal(home, np.arange(57) // 19)
+    assert all(home[i] in cell_set for i, cell_set in enumerate(reach))
+    for n in range(3):  # every cell sees the same: turn all by one cell
+        turned = [frozenset((cell + n) % 3 for cell in cell_set) for cell_set in reach[:19]]
+        assert reach[19 * n : 19 * (n + 1)] == turned
+
+
+@pytest.mark.parametrize(
+    ("overlap", "memberships", "second_eigenvalue"),
+    [(0, 57, 1), (3, 63, 18 / 19), (15, 75, 15 / 19), (21, 81, 27 / 38), (57, 117, 9 / 38)],
+)
+def test_relocation_gives_the_published_table(overlap, memberships, second_eigenvalue):
+    reach, _ = placement.three_cells(overlap=overlap)
+    assert sum(map(len, reach)) == memberships
+    start = np.array([[(n in cell_set) / len(cell_set) for n in range(3)] for cell_set in reach])  # (K, N)
+    edge_round = start.T / start.sum(axis=0)[:, None] @ start  # (N, N): clients of equal size, one edge round
+    assert np.sort(np.linalg.eigvals(edge_round).real)[-2] == pytest.approx(second_eigenvalue, rel=1e-12)
+
+
+def test_relocation_shrinks_and_grows_in_the_published_order():
+    base, _ = placement.three_cells()
+    left = []
+    for overlap in range(12, -1, -3):
+        reach, _ = placement.three_cells(overlap=overlap)
+        left.append([k for k in range(19) if base[k] != reach[k]])
+        assert all(reach[k] == {0} for k in left[-1])
+    order = [17, 15, 16, 14, 18]
+    assert left == [sorted(order[:n]) for n in range(1, 6)]
+    for n, overlap in enumerate(range(18, 58, 3), start=1):
+        reach, _ = placement.three_cells(overlap=overlap)
+        came = range(13, 13 - n, -1)
+        assert [reach[k] for k in came] == ([{0, 1}, {0, 2}] * 7)[:n]
+        assert all(reach[k] == base[k] for k in range(19) if k not in came)
+
+
+def test_the_modified_topology_of_case_6():
+    reach, _ = placement.three_cells(overlap=21)
+    for n in range(3):
+        following, previous = {n, (n + 1) % 3}, {n, (n - 1) % 3}
+        block = reach[19 * n : 19 * (n + 1)]
+        assert block[:12] == [{n}] * 12
+        assert block[12:] == [previous, following] + [following] * 2 + [previous] * 2 + [{0, 1, 2}]
+        assert reach.count(frozenset(following)) == 6
+    regions = [placement.three_cells(12, 6, 3)[0], reach]  # the same counts in another order
+    assert sorted(map(sorted, regions[0])) == sorted(map(sorted, regions[1]))
+
+
+@given(st.integers(0, 9), st.integers(0, 4), st.integers(0, 4))
+def test_relocation_moves_one_device_per_cell_at_a_time_whatever_the_counts(exclusive, half, third):
+    base, homes = placement.three_cells(exclusive, 2 * half, 3 * third)
+    size = exclusive + 2 * half + third
+    steps = [placement.three_cells(exclusive, 2 * half, 3 * third, overlap) for overlap in range(0, 3 * size + 1, 3)]
+    for m, (reach, home) in enumerate(steps):
+        assert sum(len(cell_set) > 1 for cell_set in reach) == 3 * m
+        np.testing.assert_array_equal(home, homes)
+    for (less, _), (more, _) in pairwise(steps):
+        changed = [i for i in range(3 * size) if less[i] != more[i]]
+        assert [i // size for i in changed] == [0, 1, 2] and all(less[i] < more[i] for i in changed)
+    assert steps[2 * half + third][0] == base
+    assert all(reach[i] in (base[i], {homes[i]}) for reach, _ in steps[: 2 * half + third] for i in range(3 * size))
+
+
 def test_the_default_radius_gives_the_published_shares():
     # devices spread uniformly over the union: 13.99 exclusive per cell, 3.98 per pair, 3.09 triple of 57
     centres = placement.cell_grid("triangle", 3, 1.0)
@@ -190,6 +262,12 @@ def test_a_bad_table_is_refused_by_file_line_and_column(tmp_path, text, message)
         (lambda: placement.three_cells(pair=3), "pair must be even .*, got 3"),
         (lambda: placement.three_cells(triple=4), "triple must be divisible by 3 .*, got 4"),
         (lambda: placement.three_cells(exclusive=-1), "exclusive must be a whole number of at least 0"),
+        (lambda: placement.three_cells(overlap=-3), "overlap must be a whole number of at least 0, got -3"),
+        (
+            lambda: placement.three_cells(overlap=16),
+            r"overlap must be a multiple of 3 .* in 0\.\.57, the number of devices; got 16: use 15, or other counts",
+        ),
+        (lambda: placement.three_cells(2, 2, 0, 15), r"in 0\.\.12, the number of devices; got 15: use 12"),
     ],
 )
 def test_nonsense_is_refused(call, message):

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 import yaml
 from pydantic import ValidationError
@@ -53,6 +54,17 @@ def test_the_defaults_run():
     assert snapshot.step_seconds(10, [100] * 20).tolist() == [0.01] * 20
 
 
+@pytest.mark.parametrize(("overlap", "n_in_cells"), [(None, [0, 42, 12, 3]), (21, [0, 36, 18, 3]), (0, [0, 57])])
+def test_overlap_relocates_devices_and_keeps_homes(overlap, n_in_cells):
+    fleet = yaml.safe_load(EVERYTHING)
+    fleet["placement"]["overlap"] = overlap
+    settings = FleetSettings.model_validate(fleet)
+    assert FleetSettings.model_validate_json(settings.model_dump_json()) == settings
+    snapshot = Fleet.from_settings(settings, seed=1).snapshot(0)
+    assert np.bincount(snapshot.in_reach.sum(axis=0)).tolist() == n_in_cells
+    np.testing.assert_array_equal(snapshot.home, np.arange(57) // 19)
+
+
 def refused(**fields):
     with pytest.raises(ValidationError) as error:
         FleetSettings.model_validate({"n_devices": 6, **fields})
@@ -99,6 +111,18 @@ GRID = {"kind": "grid", "shape": "line", "n": 2}
             "placement.three-cells.triple",
             "divisible by 3",
         ),
+        (
+            {"placement": {"kind": "three-cells", "overlap": 20}},
+            "placement.three-cells.overlap",
+            r"multiple of 3 .* in 0\.\.57.*got 20: use 18",
+        ),
+        (
+            {"placement": {"kind": "three-cells", "exclusive": 1, "pair": 0, "triple": 3, "overlap": 9}},
+            "placement.three-cells.overlap",
+            r"in 0\.\.6, the number of devices; got 9: use 6",
+        ),
+        ({"placement": {"kind": "three-cells", "overlap": -3}}, "placement.three-cells.overlap", "equal to 0"),
+        ({"placement": {"kind": "three-cells", "pair": 3, "overlap": 3}}, "placement.three-cells.pair", "must be even"),
         ({"placement": {"kind": "three-cells", "pair": -2}}, "placement.three-cells.pair", "equal to 0"),
         ({"placement": {"kind": "cells"}}, "placement", "needs cells with a radius, got kind single"),
         (

@@ -1,6 +1,7 @@
 """The commands."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +75,6 @@ def run(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Say which engine trains and what the run is made of.")
     ] = False,
-    lines: Annotated[bool, typer.Option("--progress-lines", hidden=True)] = False,
 ) -> None:
     """Run one method on one scenario with one seed, and leave a record."""
     from fedloom.record.folder import record, summarise
@@ -95,14 +95,12 @@ def run(
         _describe(simulation, method)
     where = folder or Path("runs") / f"{chosen.name}-{method.replace(':', '-')}-s{seed}"
     total = chosen.training.cloud_rounds
-    with progress(quiet or lines) as bar:
+    with progress(quiet) as bar:
         task = bar.add_task(f"{chosen.name} · {method}", total=total, figures="")
 
         def on_round(done: int, measures: dict[str, float | int] | None) -> None:
             shown: dict[str, Any] = {} if measures is None else {"figures": figures(measures)}
             bar.update(task, completed=done, **shown)
-            if lines:
-                typer.echo(json.dumps({"done": done} | shown))
 
         if dry_run:
             for measures in simulation.rounds():
@@ -120,7 +118,7 @@ def run(
                 raise typer.Exit(130) from None
     if as_json:
         typer.echo(json.dumps(summary | ({} if dry_run else {"folder": str(where)})))
-    elif not lines:
+    else:
         _summary(summary, None if dry_run else where)
 
 
@@ -129,7 +127,7 @@ def compare(
     scenario: ScenarioName,
     methods: Annotated[
         str, typer.Option("--methods", "-m", help="Comma-separated, e.g. fedavg,hierfedavg,fedprox:mu=0.1.")
-    ] = "fedavg,hierfedavg,fedprox",
+    ] = "fedavg,hierfedavg,hhfl",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds: 0, 1, ...")] = 3,
     x: Annotated[str, typer.Option("--x", help="What to compare at: steps, seconds, joules or bytes.")] = "steps",
     target: Annotated[float | None, typer.Option(help="Accuracy to reach [the level all methods reach].")] = None,
@@ -148,7 +146,7 @@ def compare(
 
     comparison, report = run_many(
         scenario,
-        [m.strip() for m in methods.split(",") if m.strip()],
+        [m.strip() for m in re.split(r",(?![^\[]*\])", methods) if m.strip()],  # not at commas in [brackets]
         seeds=seeds,
         changes=changes,
         folder=folder,
@@ -176,7 +174,7 @@ def demo(
 
     comparison, report = run_many(
         "cells-overlap",
-        ["fedavg", "hierfedavg", "fedprox"],
+        ["fedavg", "hierfedavg", "hhfl"],
         seeds=2,
         changes=["training.cloud_rounds=10"],
         folder=folder,
@@ -184,6 +182,45 @@ def demo(
         x="seconds",
     )
     _show_comparison(comparison, report)
+
+
+@app.command()
+def reproduce(
+    paper: Annotated[
+        str,
+        typer.Argument(metavar="PAPER[:ITEM]", help="See `fedloom list papers`; e.g. hhfl, hhfl:fig4, hhfl:fig4,fig5."),
+    ],
+    scale: Annotated[str, typer.Option(help="laptop (minutes) or paper (the published sizes).")] = "laptop",
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds [as the paper's file says, 3].")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for the page and its pictures [runs/reproduce]."),
+    ] = None,
+    cache: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="Folder of runs by the content of their settings: what is there is not run again."
+        ),
+    ] = Path("runs/cache"),
+    jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
+    data_folder: DataFolder = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tables and figures of a paper beside ours, with a verdict for every claim. Resumes where it was stopped."""
+    from fedloom.cli.reproduction import reproduce as make
+
+    make(
+        paper,
+        scale=scale,
+        seeds=seeds,
+        folder=folder,
+        cache=cache,
+        jobs=jobs,
+        data_folder=data_folder,
+        quiet=quiet,
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -203,10 +240,10 @@ def report(
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="methods, scenarios, datasets or models.")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="methods, scenarios, datasets, models or papers.")],
     as_json: Json = False,
 ) -> None:
-    """What there is: methods (with what clients must reveal), scenarios, datasets, models."""
+    """What there is: methods (with what clients must reveal), scenarios, datasets, models, papers to reproduce."""
     from rich.table import Table
 
     from fedloom.cli.catalogue import CATALOGUE
@@ -266,6 +303,14 @@ def _summary(summary: dict[str, Any], folder: Path | None) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    last = summary["topologies"][-1]
+    if last["resource_factor"] > 1:
+        out.print(
+            f"{last['links']} links to {last['aggregators']} aggregators ({last['resource_factor']:.2f} a client), "
+            f"mixing factor {last['mixing_factor']:.3f}",
+            highlight=False,
+            soft_wrap=True,
+        )
     if folder is not None:
         out.print(f"record: {folder}", highlight=False, soft_wrap=True)
 

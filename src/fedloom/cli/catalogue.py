@@ -50,9 +50,19 @@ def _models() -> Rows:
     return [{"model": name, "what": (build.__doc__ or "").splitlines()[0]} for name, build in MODELS.items()]
 
 
+def _papers() -> Rows:
+    from fedloom.reproduce import PAPERS, load
+
+    return [
+        {"paper": paper.key, "what": paper.title, "items": ", ".join(item.key for item in paper.items)}
+        for paper in map(load, PAPERS)
+    ]
+
+
 CATALOGUE: dict[str, Callable[[], Rows]] = {
     "methods": _methods,
     "scenarios": _scenarios,
     "datasets": _datasets,
     "models": _models,
+    "papers": _papers,
 }

@@ -1,5 +1,6 @@
-"""Many runs: methods times seeds, each in a process of its own, then the comparison and the report."""
+"""Many runs, several at a time, each in one of a few processes; and the comparison of methods over seeds made of them."""
 
+import contextlib
 import json
 import os
 import queue
@@ -9,10 +10,27 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fedloom.cli.show import notes, progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A run to make: a scenario (a file), a method, a seed, the folder for the record, and the length for the bar."""
+
+    name: str
+    scenario: Path
+    method: str
+    seed: int
+    folder: Path
+    cloud_rounds: int
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "summary.json").exists()
 
 
 def run_many(
@@ -35,7 +53,6 @@ def run_many(
     from fedloom.record.runs import read_run
     from fedloom.simulator import make_method
     from fedloom.simulator import scenario as read_scenario
-    from fedloom.training.engine import n_cores
 
     chosen = read_scenario(scenario, changes)
     if not methods:
@@ -48,36 +65,26 @@ def run_many(
     if target is not None:
         _check.positive("--target", target)
     where = folder or Path("runs") / chosen.name
-    file = _scenario_file(where, chosen.model_dump_json(indent=1))
-    folders = {(m, s): where / f"{m.replace(':', '-')}-s{s}" for m in methods for s in range(seeds)}
-    n_jobs = min(jobs or n_cores(), len(folders))
-    extra = [] if data_folder is None else ["--from", str(data_folder)]
-    commands = {
-        f"{m} seed {s}": [
-            *(
-                sys.executable,
-                "-m",
-                "fedloom",
-                "run",
-                str(file),
-                "--method",
-                m,
-                "--seed",
-                str(s),
-                "--out",
-                str(path),
-            ),
-            *("--resume", "--progress-lines", "--workers", str(max(1, n_cores() // n_jobs)), *extra),
-        ]
-        for (m, s), path in folders.items()
-    }
-    _run_all(commands, n_jobs, chosen.training.cloud_rounds, quiet)
-    runs = [read_run(path) for path in folders.values()]
+    file = scenario_file(where, chosen.model_dump_json(indent=1))
+    all_jobs = [
+        Job(
+            name=f"{m} seed {s}",
+            scenario=file,
+            method=m,
+            seed=s,
+            folder=where / f"{m.replace(':', '-')}-s{s}",
+            cloud_rounds=chosen.training.cloud_rounds,
+        )
+        for m in methods
+        for s in range(seeds)
+    ]
+    make_runs(all_jobs, n_jobs=jobs, data_folder=data_folder, quiet=quiet)
+    runs = [read_run(job.folder) for job in all_jobs]
     comparison = compare(runs, x=x, target=target)
     return comparison, write_report(runs, where / "report.html")
 
 
-def _scenario_file(folder: Path, content: str) -> Path:
+def scenario_file(folder: Path, content: str) -> Path:
     """The scenario for the runs to read (JSON is YAML); a folder with runs of another scenario is left alone."""
     from fedloom.record.folder import FolderError
 
@@ -95,56 +102,123 @@ def _scenario_file(folder: Path, content: str) -> Path:
     return file
 
 
-def _run_all(commands: dict[str, list[str]], n_jobs: int, n_rounds: int, quiet: bool) -> None:
-    """Run the commands, `n_jobs` at a time; the first that fails stops all."""
-    waiting = list(commands.items())
-    running: dict[str, subprocess.Popen[str]] = {}
-    lines: queue.Queue[tuple[str, str | None]] = queue.Queue()
-    environment = os.environ | {"OMP_NUM_THREADS": "1"} if n_jobs > 1 else dict(os.environ)
-    errors = {name: tempfile.TemporaryFile("w+") for name in commands}  # noqa: SIM115 - closed with the process
+@dataclass(eq=False)
+class _Worker:
+    """A process of `fedloom.cli.worker`, what it is doing, and where its complaints go."""
+
+    process: "subprocess.Popen[str]"
+    complaints: IO[str]
+    listener: threading.Thread = field(init=False)
+    job: Job | None = None
+
+    def start(self, job: Job, order: dict[str, Any]) -> None:
+        """Give it a run to make; `order` says what all runs have in common."""
+        assert self.process.stdin is not None
+        self.job = job
+        run = {"scenario": str(job.scenario), "method": job.method, "seed": job.seed, "folder": str(job.folder)}
+        with contextlib.suppress(BrokenPipeError):  # if it has died, who listens to it will notice
+            self.process.stdin.write(json.dumps(order | run) + "\n")
+            self.process.stdin.flush()
+
+    def stop(self) -> None:
+        """Wait for its end and close what is open."""
+        assert self.process.stdin is not None
+        self.process.wait()
+        self.listener.join()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.complaints.close()
+
+    def last_words(self) -> str:
+        """Why it ended before its run did."""
+        code = self.process.wait()
+        if code < 0:
+            return f"it was ended by signal {-code} (9 often means too little memory: try fewer --jobs)"
+        self.complaints.seek(0)
+        return self.complaints.read().strip() or f"its process ended with code {code}"
+
+
+def make_runs(
+    jobs: Sequence[Job], *, n_jobs: int | None = None, data_folder: Path | None = None, quiet: bool = False
+) -> None:
+    """Make the runs that are not finished, `n_jobs` at a time; the first that fails stops all."""
+    from fedloom.training.engine import n_cores
+
+    waiting = [job for job in jobs if not job.finished]
+    if not waiting:
+        return
+    n_workers = min(n_jobs or n_cores(), len(waiting))
+    order = {
+        "workers": max(1, n_cores() // n_workers),
+        "data_folder": None if data_folder is None else str(data_folder),
+    }
+    lines: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
+    done = {job.folder: job.cloud_rounds if job.finished else 0 for job in jobs}
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the runs are stopped too
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers are stopped too
+    workers: list[_Worker] = []
     try:
+        workers += [_hire(lines, alone=n_workers == 1) for _ in range(n_workers)]
+        for worker in workers:
+            worker.start(waiting.pop(0), order)
         with progress(quiet) as bar:
-            whole = bar.add_task("all runs", total=len(commands) * n_rounds, figures="")
-            done = dict.fromkeys(commands, 0)
-            while waiting or running:
-                while waiting and len(running) < n_jobs:
-                    name, command = waiting.pop(0)
-                    running[name] = process = subprocess.Popen(
-                        command, stdout=subprocess.PIPE, stderr=errors[name], text=True, env=environment
-                    )
-                    threading.Thread(target=_listen, args=(name, process, lines), daemon=True).start()
-                name, line = lines.get()
-                if line is not None:
-                    state = json.loads(line)
-                    done[name] = state["done"]
-                    shown: dict[str, Any] = {"figures": f"{name}: {state['figures']}"} if "figures" in state else {}
-                    bar.update(whole, completed=sum(done.values()), **shown)
+            whole = bar.add_task("all runs", total=sum(job.cloud_rounds for job in jobs), figures="")
+            bar.update(whole, completed=sum(done.values()))
+            while any(worker.job for worker in workers):
+                worker, line = lines.get()
+                job = worker.job
+                if job is None:
                     continue
-                process = running.pop(name)
-                code = process.wait()
-                if code:
-                    errors[name].seek(0)
-                    message = errors[name].read().strip().removeprefix("fedloom: ")
-                    if code < 0:
-                        message = f"it was ended by signal {-code} (9 often means too little memory: try fewer --jobs)"
-                    kind = ValueError if code == 2 else RuntimeError
-                    raise kind(f"{name} failed: {message}\nwhat was done is kept: the same command goes on from there")
-                done[name] = n_rounds
-                bar.update(whole, completed=sum(done.values()))
+                answer: dict[str, Any] = (
+                    {"error": worker.last_words(), "bad_input": False} if line is None else json.loads(line)
+                )
+                if "error" in answer:
+                    kind = ValueError if answer["bad_input"] else RuntimeError
+                    raise kind(
+                        f"{job.name} failed: {answer['error']}\nwhat was done is kept: the same command goes on from there"
+                    )
+                shown: dict[str, Any] = {}
+                if "finished" in answer:
+                    done[job.folder] = job.cloud_rounds
+                    worker.job = None
+                    if waiting:
+                        worker.start(waiting.pop(0), order)
+                else:
+                    done[job.folder] = answer["done"]
+                    n_over = sum(rounds == j.cloud_rounds for rounds, j in zip(done.values(), jobs))
+                    text = f"{n_over} of {len(jobs)} runs, {job.name}: {answer.get('figures', '')}"
+                    shown = {"figures": text} if "figures" in answer else {}
+                bar.update(whole, completed=sum(done.values()), **shown)
     except KeyboardInterrupt:
         notes.print("[yellow]stopped; the same command goes on from there[/]")
         raise
     finally:
-        for process in running.values():
-            process.terminate()
-        for process in running.values():
-            process.wait()
+        for worker in workers:
+            worker.process.terminate()
+        for worker in workers:
+            worker.stop()
 
 
-def _listen(name: str, process: "subprocess.Popen[str]", lines: "queue.Queue[tuple[str, str | None]]") -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        lines.put((name, line))
-    lines.put((name, None))
+def _hire(lines: "queue.Queue[tuple[_Worker, str | None]]", alone: bool) -> _Worker:
+    environment = dict(os.environ) if alone else os.environ | {"OMP_NUM_THREADS": "1"}
+    complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fedloom.cli.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=complaints,
+        text=True,
+        env=environment,
+    )
+    worker = _Worker(process, complaints)
+    worker.listener = threading.Thread(target=_listen, args=(worker, lines), daemon=True)
+    worker.listener.start()
+    return worker
+
+
+def _listen(worker: _Worker, lines: "queue.Queue[tuple[_Worker, str | None]]") -> None:
+    assert worker.process.stdout is not None
+    with worker.process.stdout as answers:
+        for line in answers:
+            lines.put((worker, line))
+    lines.put((worker, None))

@@ -1,6 +1,7 @@
 """Datasets and how they are shared out among clients."""
 
 from fedloom.data.dataset import Dataset, Split
+from fedloom.data.edge_cases import edge_case_sets
 from fedloom.data.files import FileCheck, Found, check, fetch, find, places
 from fedloom.data.loaders import DATASETS, Description, GaussianSettings, gaussian_mixture, load
 from fedloom.data.partition import (
@@ -19,6 +20,7 @@ from fedloom.data.partition import (
 from fedloom.data.settings import (
     ClassesPartition,
     DirichletPartition,
+    EdgeCasePartition,
     IidPartition,
     PartitionSettings,
     SizesPartition,
@@ -47,6 +49,7 @@ __all__ = [
     "by_label_sets",
     "deal_classes",
     "wheel",
+    "edge_case_sets",
     "dirichlet",
     "by_sizes",
     "by_sizes_and_classes",
@@ -61,5 +64,6 @@ __all__ = [
     "DirichletPartition",
     "SizesPartition",
     "UserPartition",
+    "EdgeCasePartition",
     "make_partition",
 ]

@@ -3,13 +3,14 @@
 from typing import Annotated, Any, Literal, assert_never
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from fedloom import _check
 from fedloom._settings import Settings
 from fedloom.data import partition, sizes
 from fedloom.data.dataset import Dataset
+from fedloom.data.edge_cases import edge_case_sets
 
 
 class IidPartition(Settings):
@@ -55,16 +56,36 @@ class UserPartition(Settings):
     kind: Literal["user"] = "user"
 
 
+class EdgeCasePartition(Settings):
+    """Cells alike or each without some classes: the six data cases of HHFL (section 6)."""
+
+    kind: Literal["edge-case"] = "edge-case"
+    case: int = Field(ge=1, le=6, description="1 to 3: cells alike; 4: each misses three classes; 5, 6: four")
+    overlap_data: Literal["home", "shared"] = Field(
+        "home", description="clients in overlaps hold classes of their home cell, or only classes all cells have"
+    )
+    volume: Literal["equal", "all"] = Field(
+        "equal", description="equal: all clients alike, the rest unused; all: every sample used"
+    )
+
+
 PartitionSettings = Annotated[
-    IidPartition | ClassesPartition | DirichletPartition | SizesPartition | UserPartition,
+    IidPartition | ClassesPartition | DirichletPartition | SizesPartition | UserPartition | EdgeCasePartition,
     Field(discriminator="kind"),
 ]
 
 
 def make_partition(
-    settings: PartitionSettings, dataset: Dataset, n_clients: int, rng: np.random.Generator
+    settings: PartitionSettings,
+    dataset: Dataset,
+    n_clients: int,
+    rng: np.random.Generator,
+    home: ArrayLike | None = None,
 ) -> list[partition.Indices]:
-    """Indices into the training split for each of `n_clients` clients, as the settings say."""
+    """Indices into the training split for each of `n_clients` clients, as the settings say.
+
+    `home` (n_clients,) is the cell each client belongs to, -1 for none; only kind edge-case needs it.
+    """
     _check.whole("n_clients", n_clients)
     match settings:
         case IidPartition():
@@ -86,6 +107,8 @@ def make_partition(
             return _sized(settings, dataset, n_clients, rng)
         case UserPartition():
             return _users(dataset, n_clients, rng)
+        case EdgeCasePartition():
+            return _edge_case(settings, dataset, n_clients, rng, home)
         case _:
             assert_never(settings)
 
@@ -109,6 +132,21 @@ def _users(dataset: Dataset, n_clients: int, rng: np.random.Generator) -> list[p
     if n_clients > len(parts):
         raise ValueError(f"dataset {dataset.name} has {len(parts)} users, too few for {n_clients} clients")
     return [parts[i] for i in np.sort(rng.choice(len(parts), n_clients, replace=False))]
+
+
+def _edge_case(
+    settings: EdgeCasePartition, dataset: Dataset, n_clients: int, rng: np.random.Generator, home: ArrayLike | None
+) -> list[partition.Indices]:
+    labels = _labels(dataset, settings.kind)
+    if home is None:
+        raise ValueError(
+            f"partition kind {settings.kind!r} goes by the cells clients belong to: expected home, one cell per client "
+            f"({n_clients}), got none; pass home=..., or use kind 'classes'"
+        )
+    if np.shape(home) != (n_clients,):
+        raise ValueError(f"home must have one cell per client, shape ({n_clients},), got {np.shape(home)}")
+    sets = edge_case_sets(settings.case, home, dataset.n_classes, settings.overlap_data)
+    return partition.by_label_sets(labels, sets, rng, volume=settings.volume)
 
 
 def _labels(dataset: Dataset, kind: str) -> NDArray[Any]:

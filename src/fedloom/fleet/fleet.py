@@ -141,6 +141,7 @@ class Fleet:
             cloud_via_edge=self.settings.device_cloud.via == "edge",
             compute=self._reuse("compute", t_compute, partial(self._draw_compute, t_compute)),
             compute_settings=self.settings.compute,
+            uplink_once=self.settings.device_edge.uplink == "once",
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
 
@@ -250,7 +251,7 @@ def _place(
         return positions, None, columns
     ground = _radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
     if isinstance(place, s.ThreeCellsPlacement):
-        wanted, home = placement.three_cells(place.exclusive, place.pair, place.triple)
+        wanted, home = placement.three_cells(place.exclusive, place.pair, place.triple, place.overlap)
         return placement.in_region(centres[:, :2], ground, wanted, rng), home, {}
     counts = [n // n_cells + (cell < n % n_cells) for cell in range(n_cells)]
     return (

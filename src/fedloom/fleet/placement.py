@@ -134,7 +134,9 @@ def in_region(
     return positions
 
 
-def three_cells(exclusive: int = 14, pair: int = 4, triple: int = 3) -> tuple[list[frozenset[int]], NDArray[np.int64]]:
+def three_cells(
+    exclusive: int = 14, pair: int = 4, triple: int = 3, overlap: int | None = None
+) -> tuple[list[frozenset[int]], NDArray[np.int64]]:
     """Three cells: `exclusive` devices in each, `pair` in each overlap of two, `triple` in that of all three.
 
     Returns the cells each device is in reach of, and homes (K,), K = 3 (exclusive + pair) + triple, in the
@@ -142,9 +144,19 @@ def three_cells(exclusive: int = 14, pair: int = 4, triple: int = 3) -> tuple[li
     then half of the pair (n, next), half of the pair (n, previous), a third of the triple. So every cell is
     the home of equally many.
 
+    With `overlap` devices are relocated, equally many per cell, until that many of the K are in reach of more
+    than one cell (the overlap sweep of section 5). Numbers and homes stay as they were, so a method that uses
+    homes only sees no difference. To shrink, these positions of every cell become exclusive: the last of
+    (n, previous), the last of (n, next), the last but one of (n, previous), ..., then the triple from its
+    last. To grow, the exclusive devices leave from the last one on, alternately for (n, next) and
+    (n, previous). `overlap=21` from the default counts is HHFL's modified topology (case 6).
+
     >>> reach, home = three_cells()
     >>> len(reach), sorted(reach[18]), home[[0, 18, 19]].tolist()
     (57, [0, 1, 2], [0, 0, 1])
+    >>> reach, _ = three_cells(overlap=21)
+    >>> [sorted(reach[k]) for k in (11, 12, 13)]
+    [[0], [0, 2], [0, 1]]
     """
     for name, value in (("exclusive", exclusive), ("pair", pair), ("triple", triple)):
         _check.whole(name, value, least=0)
@@ -152,14 +164,30 @@ def three_cells(exclusive: int = 14, pair: int = 4, triple: int = 3) -> tuple[li
         raise ValueError(f"pair must be even (half of each overlap is dealt to either cell), got {pair}")
     if triple % 3:
         raise ValueError(f"triple must be divisible by 3 (a third is dealt to each cell), got {triple}")
+    areas = ["own"] * exclusive + ["next"] * (pair // 2) + ["previous"] * (pair // 2) + ["all"] * (triple // 3)
+    if overlap is not None:
+        check_overlap(overlap, 3 * len(areas))
+        areas = _relocated(areas, overlap // 3)
     reach: list[frozenset[int]] = []
     for n in range(3):
-        following, previous = (n + 1) % 3, (n - 1) % 3
-        reach += [frozenset({n})] * exclusive
-        reach += [frozenset({n, following})] * (pair // 2)
-        reach += [frozenset({n, previous})] * (pair // 2)
-        reach += [frozenset({0, 1, 2})] * (triple // 3)
-    return reach, np.repeat(np.arange(3), len(reach) // 3)
+        cells_of = {
+            "own": frozenset({n}),
+            "next": frozenset({n, (n + 1) % 3}),
+            "previous": frozenset({n, (n - 1) % 3}),
+            "all": frozenset({0, 1, 2}),
+        }
+        reach += [cells_of[area] for area in areas]
+    return reach, np.repeat(np.arange(3), len(areas))
+
+
+def check_overlap(overlap: int, n_devices: int) -> None:
+    """`overlap` devices of `n_devices` in three cells: a multiple of 3, and not more than there are."""
+    _check.whole("overlap", overlap, least=0)
+    if overlap % 3 or overlap > n_devices:
+        raise ValueError(
+            f"overlap must be a multiple of 3 (every cell has as many) in 0..{n_devices}, the number of devices; "
+            f"got {overlap}: use {min(overlap - overlap % 3, n_devices)}, or other counts per region"
+        )
 
 
 def read_csv(path: str | Path) -> tuple[Array, Mapping[str, Array]]:
@@ -182,6 +210,19 @@ def read_csv(path: str | Path) -> tuple[Array, Mapping[str, Array]]:
     table = dict(zip(header, np.array(rows).T))
     axes = [table.pop(name) for name in ("x_m", "y_m", "z_m") if name in table]
     return np.column_stack(axes), table
+
+
+def _relocated(areas: Sequence[str], n_overlap: int) -> list[str]:
+    """Where each position of a cell is after relocation: own, next, previous or all, `n_overlap` not in own."""
+    last_first = {
+        area: [k for k, here in reversed(list(enumerate(areas))) if here == area]
+        for area in ("own", "next", "previous", "all")
+    }
+    leaving = [k for both in zip(last_first["previous"], last_first["next"]) for k in both] + last_first["all"]
+    n_more = n_overlap - len(leaving)
+    moved = dict.fromkeys(leaving[: max(-n_more, 0)], "own")
+    moved |= {k: ("next", "previous")[turn % 2] for turn, k in enumerate(last_first["own"][: max(n_more, 0)])}
+    return [moved.get(k, area) for k, area in enumerate(areas)]
 
 
 def _draw_exactly_in(

@@ -143,12 +143,17 @@ class CellsPlacement(Settings):
 
 
 class ThreeCellsPlacement(Settings):
-    """Three overlapping cells with exact counts per region (HHFL, section 5)."""
+    """Three overlapping cells with exact counts per region (HHFL, section 5).
+
+    With `overlap`, devices are relocated from these counts until that many of all are in reach of several
+    cells; numbers and homes stay (HHFL's overlap sweep; 21 is its modified topology).
+    """
 
     kind: Literal["three-cells"] = "three-cells"
     exclusive: Count = 14
     pair: Count = 4
     triple: Count = 3
+    overlap: Count | None = None
 
     @field_validator("pair")
     @classmethod
@@ -161,6 +166,14 @@ class ThreeCellsPlacement(Settings):
     def _triple_in_thirds(cls, triple: int) -> int:
         placement.three_cells(0, 0, triple)
         return triple
+
+    @field_validator("overlap")
+    @classmethod
+    def _overlap_in_thirds(cls, overlap: int | None, info: ValidationInfo) -> int | None:
+        if overlap is not None and {"exclusive", "pair", "triple"} <= info.data.keys():  # else these have errors
+            exclusive, pair, triple = (info.data[name] for name in ("exclusive", "pair", "triple"))
+            placement.check_overlap(overlap, 3 * (exclusive + pair) + triple)
+        return overlap
 
     @property
     def n_devices(self) -> int:
@@ -299,10 +312,15 @@ PeerLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink | DrawnLinks | 
 
 
 class DeviceEdge(Settings):
-    """Between devices and the edge servers of the cells."""
+    """Between devices and the edge servers of the cells.
+
+    `uplink`: whether a device that reports to several edge servers sends to each of them (unicast), or once for all to
+    hear (once), at the rate of the slowest link (coordinated multi-point reception: HHFL, section 4).
+    """
 
     up: HopLink = RateLink()
     down: HopLink = RateLink()
+    uplink: Literal["unicast", "once"] = "unicast"
 
 
 class EdgeCloud(Settings):

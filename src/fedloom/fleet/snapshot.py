@@ -51,6 +51,8 @@ class Snapshot:
     its own. With `cloud_via_edge` there is none: a message goes over the edge link of the home cell and the
     backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero.
 
+    uplink_once: a device that reports to several edge servers sends once for all of them to hear.
+
     compute (K,): in the unit of `compute_settings`.
     """
 
@@ -70,6 +72,7 @@ class Snapshot:
     cloud_via_edge: bool
     compute: Array
     compute_settings: ComputeSettings
+    uplink_once: bool = False
     make_d2d: Callable[[], Link] = field(repr=False)
 
     @cached_property

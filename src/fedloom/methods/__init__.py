@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 
-from fedloom.methods import fedavg, fedprox, hierfedavg
+from fedloom.methods import fedavg, fedmes, fedprox, hhfl, hierfedavg, msfedavg
 from fedloom.methods.method import Method
 
 METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
     "fedprox": fedprox.method,
     "hierfedavg": hierfedavg.method,
+    "hhfl": hhfl.method,
+    "fedmes": fedmes.method,
+    "msfedavg": msfedavg.method,
 }
 
 __all__ = ["METHODS", "Method"]

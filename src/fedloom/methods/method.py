@@ -18,10 +18,11 @@ from fedloom.mixing import (
     mean_of_aggregators,
 )
 from fedloom.mixing.weights import Floats
-from fedloom.pacing import Offer, Pace, lockstep
+from fedloom.pacing import Offer, Pace, Periods, Progress, lockstep
 
 Group = Callable[[View, np.random.Generator], Topology]
 PaceRule = Callable[[Offer], Pace]
+PeriodRule = Callable[[Progress], Periods]
 Start = Callable[[Topology], Floats]
 WeighEdge = Callable[[Arrivals], EdgeWeights]
 WeighCloud = Callable[[Reports], CloudWeights]
@@ -37,7 +38,9 @@ class Method:
     that fit into so many seconds as predicted, and report when they are over (or later, if jitter makes rounds longer than
     predicted); otherwise the scenario's number of edge rounds. start: the
     models clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all
-    aggregators, "immediate" merges each report when it comes. proximal: mu of the local objective's proximal term.
+    aggregators, "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud is
+    for evaluation only. periods: local work and edge rounds of each cloud round, if not the scenario's. proximal: mu of
+    the local objective's proximal term.
     """
 
     name: str
@@ -52,16 +55,17 @@ class Method:
     weigh_edge: WeighEdge = by_size
     weigh_cloud: WeighCloud = by_total
     cloud: str = "barrier"
+    periods: PeriodRule | None = None
     proximal: float = 0.0
 
     def __post_init__(self) -> None:
         _check.one_of("regroup", self.regroup, ("once", "moved", "cloud-round"))
         _check.one_of("edge", self.edge, ("rounds", "async"))
-        _check.one_of("cloud", self.cloud, ("barrier", "immediate"))
+        _check.one_of("cloud", self.cloud, ("barrier", "immediate", "never"))
         _check.positive("proximal", self.proximal, zero=True)
         if self.box_s is not None:
             _check.positive("box_s", self.box_s)
-            if self.edge == "async" or self.cloud == "immediate":
+            if self.edge == "async" or self.cloud != "barrier":
                 raise ValueError("a time box needs edge='rounds' and cloud='barrier': it says when everybody reports")
 
     def with_(self, **parts: Any) -> "Method":

@@ -1,7 +1,6 @@
 """Where a client starts: B (K, N) row-stochastic, client models = B @ aggregator models."""
 
-import numpy as np
-
+from fedloom.grouping.bridging import start_matrix
 from fedloom.grouping.topology import Topology
 from fedloom.mixing.weights import Floats
 
@@ -11,5 +10,4 @@ def mean_of_aggregators(topology: Topology) -> Floats:
 
     B_kn = cover_nk / |S_k| (HHFL, step 2). Rows of clients that report to nobody are zero.
     """
-    reached = topology.n_reached
-    return np.asarray(topology.cover.T / reached.clip(min=1)[:, None])
+    return start_matrix(topology.cover)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:  # reading records needs no torch
-    from fedloom.simulator import Checkpoint, Simulation
+    from fedloom.simulator import Checkpoint, Place, Simulation
 
 Measures = dict[str, float | int]
 OnRound = Callable[[int, Measures | None], None]
@@ -87,10 +87,37 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
         "final": measures[-1],
         "best": best,
         "ledger": ledger.table(),
+        "topologies": [_topology(simulation, place) for place in simulation.places],
         "wall_s": wall_s,
         "engine_s": simulation.engine_s,
         "resumed": resumed,
     }
+
+
+def _topology(simulation: "Simulation", place: "Place") -> dict[str, Any]:
+    """A topology in figures, from the cloud round in which it came up.
+
+    links: between clients and aggregators; resource_factor: links for each client; mixing_factor: how slowly aggregators
+    agree by themselves, 1 without overlaps; label_distance: from the labels of an aggregator to all, mean and largest.
+    """
+    from fedloom.bounds import label_distance
+    from fedloom.grouping import mixing_factor
+
+    cover = place.topology.cover
+    bridged = bool((place.topology.n_reached > 1).any())
+    figures: dict[str, Any] = {
+        "cloud_round": place.cloud_round,
+        "aggregators": int(cover.any(axis=1).sum()),
+        "links": int(cover.sum()),
+        "resource_factor": float(cover.sum() / cover.any(axis=0).sum()),
+    }
+    figures["mixing_factor"] = (
+        mixing_factor(cover, simulation.world.n_samples) if bridged else float(figures["aggregators"] > 1)
+    )
+    if simulation.label_counts.any():
+        distance = label_distance(cover[cover.any(axis=1)], simulation.label_counts)
+        figures["label_distance"] = {"mean": float(distance.mean()), "most": float(distance.max())}
+    return figures
 
 
 def save_checkpoint(folder: Path, checkpoint: "Checkpoint") -> None:

@@ -15,10 +15,12 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Leg:
-    """One hop of a way. Per sender or receiver (a client, or an aggregator): messages, seconds on air and joules."""
+    """One hop of a way. Per client (or aggregator): links that carry the model, transmissions (fewer than links where
+    one is heard by several receivers), seconds on air and joules."""
 
     hop: str
-    messages: Ints
+    links: Ints
+    sent: Ints
     seconds: Floats
     joules: Floats
 
@@ -34,12 +36,14 @@ class Way:
     def book(self, ledger: Ledger, who: Ints, n_bytes: int) -> None:
         """Enter the messages of `who` into the ledger."""
         for leg in self.legs:
-            messages = int(leg.messages[who].sum())
-            if messages:
+            sent = int(leg.sent[who].sum())
+            if sent:
                 ledger.send(
                     leg.hop,
                     self.direction,
-                    n_bytes=messages * n_bytes,
+                    n_links=int(leg.links[who].sum()),
+                    n_parties=int(np.count_nonzero(leg.links[who])),
+                    n_bytes=sent * n_bytes,
                     airtime_s=float(leg.seconds[who].sum()),
                     energy_j=float(leg.joules[who].sum()),
                 )
@@ -94,14 +98,24 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
         used = np.ones(topology.n_aggregators, np.bool_)
         cloud = [_to_cloud(snapshot, topology.host, used, bits, d) for d in ("down", "up")]
     cover = topology.cover & ~own  # a head needs no link to itself
-    return Exchange(_way("down", hop, links["down"], cover, bits), _way("up", hop, links["up"], cover, bits), *cloud)
+    once = snapshot.uplink_once and topology.kind == "edge"
+    return Exchange(
+        _way("down", hop, links["down"], cover, bits), _way("up", hop, links["up"], cover, bits, once), *cloud
+    )
 
 
-def _way(direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float) -> Way:
-    """One hop; used (N, K): the links that carry the model. Seconds are those of each client's slowest link."""
+def _way(direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float, once: bool = False) -> Way:
+    """One hop; used (N, K): the links that carry the model. Seconds are those of each client's slowest link.
+
+    once: a client sends one time for all its links, so long that the slowest hears it.
+    """
     seconds = np.where(used, np.broadcast_to(link.seconds(bits), used.shape), 0.0)
     joules = np.where(used, np.broadcast_to(link.energy_j(bits), used.shape), 0.0)
-    leg = Leg(hop, used.sum(axis=0), seconds.sum(axis=0), joules.sum(axis=0))
+    n_links = used.sum(axis=0)
+    if once:
+        leg = Leg(hop, n_links, n_links.clip(max=1), seconds.max(axis=0), joules.max(axis=0))
+    else:
+        leg = Leg(hop, n_links, n_links, seconds.sum(axis=0), joules.sum(axis=0))
     return Way(direction, seconds.max(axis=0), (leg,))
 
 

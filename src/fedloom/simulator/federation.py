@@ -8,12 +8,14 @@ models are noted in the book (fedloom.simulator.book) and computed later, or nev
 
 Waiting at an aggregator: for everybody (lockstep), until a deadline (who is late is merged in the round that is open
 when the update arrives), or not at all (async: every arrival is merged at once and the client is sent back to work).
-Waiting at the cloud: for all aggregators (barrier), or not at all (immediate). Aggregators that share clients or a host
-open and close their rounds together (a pace group); others keep their own clocks within a cloud round.
+Waiting at the cloud: for all aggregators (barrier), not at all (immediate), or there is no cloud (never): aggregators
+keep their own models, and a cloud round yields their weighted mean, which nobody holds, to be evaluated. Aggregators that
+share clients or a host open and close their rounds together (a pace group); others keep their own clocks within a cloud
+round.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,7 +27,7 @@ from fedloom.fleet import Fleet, Snapshot
 from fedloom.grouping import Topology, View
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, Reports
-from fedloom.pacing import Offer, rounds_in_box
+from fedloom.pacing import Offer, Periods, Progress, rounds_in_box
 from fedloom.simulator.book import Dispatch, Model, combine
 from fedloom.simulator.exchange import exchange
 from fedloom.simulator.ledger import Ledger
@@ -42,7 +44,8 @@ class World:
     """Everything the clock needs to know of a scenario: K clients with their data sizes, and the training settings.
 
     Local work is `local_epochs` passes over the client's data if given, else `local_steps` mini-batches. participation:
-    share of an aggregator's clients that is sampled in every edge round. model_bits: size of a model on air.
+    share of an aggregator's clients that is sampled in every edge round. model_bits: size of a model on air. lr: learning
+    rate at a step of a model's history.
     """
 
     fleet: Fleet
@@ -56,6 +59,7 @@ class World:
     local_epochs: int | None = None
     edge_rounds: int = 5
     participation: float = 1.0
+    lr: Callable[[int], float] = lambda step: 1.0
 
     @property
     def unit_steps(self) -> Ints:
@@ -65,19 +69,22 @@ class World:
         return np.array([steps_per_pass(int(n), self.batch_size, self.drop_last) for n in self.n_samples])
 
     @property
-    def full_steps(self) -> Ints:
-        """(K,) local steps of one edge round."""
-        return self.unit_steps * (self.local_steps if self.local_epochs is None else self.local_epochs)
+    def periods(self) -> Periods:
+        """Units of local work in an edge round, and edge rounds in a cloud round."""
+        units = self.local_steps if self.local_epochs is None else self.local_epochs
+        return Periods(local_steps=units, edge_rounds=self.edge_rounds)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CloudRound:
-    """The state after a cloud merge. Counts and ledger totals are since the start of the run."""
+    """The state after a cloud merge. Counts and ledger totals are since the start of the run. edges: the aggregators'
+    models that were merged, with their weights."""
 
     cloud_round: int
     edge_rounds: int
     time_s: float
     model: Model
+    edges: list[tuple[Model, float]]
     topology: Topology
     snapshot: Snapshot
     n_updates: int
@@ -123,6 +130,7 @@ class _Group:
     n_merges: int = 0
     rounds_left: int = 0
     merges_left: int = 0
+    local_units: int = 0
     report_at_s: float = 0.0
     asleep: bool = False  # nobody there: with an immediate cloud it wakes up when somebody comes
     on_time: _Flight | None = None
@@ -146,7 +154,8 @@ class Federation:
         self._working: dict[int, _Flight] = {}  # async: by client
         self._busy_until = np.zeros(n_clients)
         self._step_count = np.zeros(n_clients, dtype=np.int64)  # picks each client's mini-batches
-        self._unit_steps, self._full_steps = world.unit_steps, world.full_steps
+        self._unit_steps = world.unit_steps
+        self._merged_edges: list[tuple[Model, float]] = []
         self._bytes = round(world.model_bits / 8)
         self._reports_due = 0
         self._n_updates = self._n_late = 0
@@ -157,7 +166,7 @@ class Federation:
         """Yield after every cloud round (immediate: after as many reports as there are pace groups)."""
         for g in range(n_rounds):
             self._enter(g)
-            if self.method.cloud == "barrier" or g == 0:
+            if self.method.cloud != "immediate" or g == 0:
                 counts, n_before = self._counts(), max(group.n_rounds for group in self._groups)
                 for group in self._groups:
                     group.n_rounds = n_before
@@ -168,7 +177,7 @@ class Federation:
             while self._reports_due > 0:
                 self.time_s, _, kind, subject = heapq.heappop(self._events)
                 self._handlers[kind](self, subject)
-            if self.method.cloud == "barrier":
+            if self.method.cloud != "immediate":
                 reporting = np.concatenate([group.aggregators for group in self._groups])
                 self._merge_at_cloud(np.isin(np.arange(self._topology.n_aggregators), reporting))
             yield CloudRound(
@@ -176,6 +185,7 @@ class Federation:
                 edge_rounds=max(group.n_rounds for group in self._groups),
                 time_s=self.time_s,
                 model=self.model,
+                edges=self._merged_edges,
                 topology=self._topology,
                 snapshot=self._now,
                 n_updates=self._n_updates,
@@ -224,7 +234,7 @@ class Federation:
             )
         cloud_s = self._exchange.cloud_down.seconds + self._exchange.cloud_up.seconds
         cut_off = [n for group in self._groups for n in group.aggregators.tolist() if not np.isfinite(cloud_s[n])]
-        if cut_off:
+        if cut_off and method.cloud != "never":
             raise ValueError(
                 f"aggregators {cut_off[:10]} have no usable link to the cloud in cloud round {g + 1} (rate 0), so the "
                 f"cloud would wait for ever; repair the links to the cloud"
@@ -241,7 +251,7 @@ class Federation:
         groups = [
             _Group(aggregators=a, members=np.flatnonzero(topology.cover[a].any(axis=0))) for a in topology.pace_groups()
         ]
-        if self.method.cloud == "barrier":  # otherwise clients may still come
+        if self.method.cloud != "immediate":  # there clients may still come
             groups = [group for group in groups if len(group.members)]
         before = self._counts() if self._groups else None
         if self._groups and self.method.cloud == "immediate":
@@ -252,7 +262,8 @@ class Federation:
                 group.n_rounds = max((old.n_rounds for old in self._groups), default=0)
                 group.n_merges = max((old.n_merges for old in self._groups), default=0)
             self._groups = groups
-            self._edge_models = [self.model] * n
+            if not self._keeps_models(topology):
+                self._edge_models = [self.model] * n
             self._reported_models = [self.model] * n
             self._fetched = np.full(n, self._version)
             self._contributed = np.zeros(topology.cover.shape, dtype=np.bool_)
@@ -264,6 +275,14 @@ class Federation:
             self._keep_age(before)
         self._n_reached = topology.n_reached.clip(min=1)
         self._start_weights, self._start_of = np.unique(self.method.start(topology), axis=0, return_inverse=True)
+
+    def _keeps_models(self, topology: Topology) -> bool:
+        """Without a cloud, the aggregators that stay where they are keep their models."""
+        return (
+            self.method.cloud == "never"
+            and bool(self._edge_models)
+            and np.array_equal(topology.host, self._topology.host)
+        )
 
     def _counts(self) -> Ints:
         """(K,) edge rounds (async: merges) so far at each client's group, 0 for clients without one."""
@@ -294,23 +313,33 @@ class Federation:
                 self._late += [left] if len(left.positions) else []
 
     def _fetch(self, i: int) -> None:
-        """The aggregators of group i get the cloud's model and start their edge rounds."""
+        """The aggregators of group i get the cloud's model, if there is one, and start their edge rounds."""
         group = self._groups[i]
-        down = self._exchange.cloud_down
-        down.book(self.ledger, group.aggregators, self._bytes)
-        for n in group.aggregators:
-            self._edge_models[n] = self.model
-            self._fetched[n] = self._version
-        start_s = self.time_s + float(down.seconds[group.aggregators].max())
-        group.rounds_left = self.world.edge_rounds
+        start_s = self.time_s
+        if self.method.cloud != "never":
+            down = self._exchange.cloud_down
+            down.book(self.ledger, group.aggregators, self._bytes)
+            for n in group.aggregators:
+                self._edge_models[n] = self.model
+                self._fetched[n] = self._version
+            start_s += float(down.seconds[group.aggregators].max())
+        periods = self._periods()
+        group.rounds_left, group.local_units = periods.edge_rounds, periods.local_steps
         if self.method.box_s is not None:
             group.report_at_s = start_s + self.method.box_s
-            full_s = self._full_steps * self._step_s + self._link_s
+            full_s = self._unit_steps * group.local_units * self._step_s + self._link_s
             group.rounds_left = rounds_in_box(self.method.box_s, float(full_s[group.members].max()))
         if group.rounds_left:
             self._schedule(start_s, "open", i)
         else:
             self._send_report(i)
+
+    def _periods(self) -> Periods:
+        """The periods of the cloud round that begins now: the scenario's, or what the method makes of the progress."""
+        if self.method.periods is None:
+            return self.world.periods
+        step = self.model.steps
+        return self.method.periods(Progress(step=step, lr=self.world.lr(step), first_lr=self.world.lr(0)))
 
     def _open(self, i: int) -> None:
         """Start an edge round of group i: send idle clients to work, and decide when the round closes."""
@@ -356,7 +385,7 @@ class Federation:
         group = self._groups[i]
         offer = Offer(
             client=clients,
-            full_steps=self._full_steps[clients],
+            full_steps=self._unit_steps[clients] * group.local_units,
             unit_steps=self._unit_steps[clients],
             step_s=self._step_s[clients],
             link_s=self._link_s[clients],
@@ -488,9 +517,11 @@ class Federation:
 
     def _send_report(self, i: int) -> None:
         group, up = self._groups[i], self._exchange.cloud_up
-        up.book(self.ledger, group.aggregators, self._bytes)
-        leave_s = max(self.time_s, group.report_at_s)  # a time box is waited for
-        self._schedule(leave_s + float(up.seconds[group.aggregators].max()), "report", i)
+        arrives_s = max(self.time_s, group.report_at_s)  # a time box is waited for
+        if self.method.cloud != "never":
+            up.book(self.ledger, group.aggregators, self._bytes)
+            arrives_s += float(up.seconds[group.aggregators].max())
+        self._schedule(arrives_s, "report", i)
 
     def _report(self, i: int) -> None:
         """A report reaches the cloud."""
@@ -512,7 +543,8 @@ class Federation:
                 fresh=fresh,
             )
         )
-        parts = [(self.model, weights.own), *zip(self._reported_models, weights.edge.tolist())]
+        self._merged_edges = [(m, w) for m, w in zip(self._reported_models, weights.edge.tolist()) if w]
+        parts = [(self.model, weights.own), *self._merged_edges]
         self.model = combine(parts, [], steps=max(m.steps for m, w in parts if w))
         self._version += 1
         self._contributed[fresh] = False

@@ -27,15 +27,17 @@ class ScenarioError(ValueError):
 
 
 class ModelSettings(Settings):
-    """A network by name; `hidden` is for mlp."""
+    """A network by name; `hidden`, the widths of its layers, is for mlp; `width`, a factor of all widths, for vgg."""
 
     kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-bn", "vgg"] = "lenet5"
     hidden: tuple[Count, ...] | None = None
+    width: Positive | None = None
 
     @model_validator(mode="after")
-    def _hidden_is_for_mlp(self) -> "ModelSettings":
-        if self.hidden is not None and self.kind != "mlp":
-            raise ValueError(f"hidden is for kind mlp, not for {self.kind}; leave it out")
+    def _options_of_the_kind(self) -> "ModelSettings":
+        for name, value, kind in (("hidden", self.hidden, "mlp"), ("width", self.width, "vgg")):
+            if value is not None and self.kind != kind:
+                raise ValueError(f"{name} is for kind {kind}, not for {self.kind}; leave it out")
         return self
 
 
@@ -83,6 +85,7 @@ class TrainingSettings(Settings):
     lr_decay: Decay | None = None
     momentum: float = Field(default=0.0, ge=0, lt=1)
     weight_decay: NotNegative = 0.0
+    clip_norm: Positive | None = None
 
     @model_validator(mode="after")
     def _one_kind_of_work(self) -> "TrainingSettings":

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fedloom import data
+from fedloom import bounds, data
 from fedloom._random import stream
 from fedloom.fleet import Fleet
 from fedloom.grouping import Topology
@@ -107,15 +107,24 @@ class Simulation:
         self.dataset = dataset or data.load(
             settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian
         )
-        self.parts = self._parts(parts)
+        fleet = Fleet.from_settings(scenario.fleet, seed)
+        self.parts = self._parts(parts, fleet.snapshot(0).home)
         n_outputs = self.dataset.n_classes or self.dataset.y_train.shape[1]
-        options = {} if settings.model.hidden is None else {"hidden": settings.model.hidden}
+        options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
         self.model = model or models.build(settings.model.kind, self.dataset.shape, n_outputs, seed, **options)
         self.n_params = rows.n_values(self.model)
         n_samples = np.array([len(part) for part in self.parts], dtype=np.int64)
         self.label_counts = self._label_counts()
+        self.rule = LocalRule(
+            lr=training.lr,
+            schedule=_schedule(training.lr_decay, n_samples, training.batch_size, training.drop_last),
+            momentum=training.momentum,
+            weight_decay=training.weight_decay,
+            proximal=method.proximal,
+            clip_norm=training.clip_norm,
+        )
         self.world = World(
-            fleet=Fleet.from_settings(scenario.fleet, seed),
+            fleet=fleet,
             n_samples=n_samples,
             label_counts=self.label_counts,
             batch_size=training.batch_size,
@@ -126,13 +135,7 @@ class Simulation:
             local_epochs=training.local_epochs,
             edge_rounds=training.edge_rounds,
             participation=training.participation,
-        )
-        self.rule = LocalRule(
-            lr=training.lr,
-            schedule=_schedule(training.lr_decay, n_samples, training.batch_size, training.drop_last),
-            momentum=training.momentum,
-            weight_decay=training.weight_decay,
-            proximal=method.proximal,
+            lr=lambda step: float(self.rule.rates(step, 1)[0]),
         )
         self.engine: Engine | None = None
         self.engine_name = "none (dry run)"
@@ -188,11 +191,13 @@ class Simulation:
             row=self.federation.model.row,
         )
 
-    def _parts(self, parts: Sequence[NDArray[np.integer]] | None) -> tuple[NDArray[np.int64], ...]:
+    def _parts(
+        self, parts: Sequence[NDArray[np.integer]] | None, home: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], ...]:
         n_devices = self.scenario.fleet.n_devices
         if parts is None:
             rng = stream(self.seed, "partition")
-            parts = data.make_partition(self.scenario.task.partition, self.dataset, n_devices, rng)
+            parts = data.make_partition(self.scenario.task.partition, self.dataset, n_devices, rng, home=home)
         if len(parts) != n_devices:
             raise ValueError(f"the partition is for {len(parts)} clients, but the fleet has {n_devices} devices")
         return tuple(np.asarray(part, dtype=np.int64) for part in parts)
@@ -258,6 +263,8 @@ class Simulation:
             "time_s": state.time_s if state else 0.0,
             "energy_j": ledger.total_j,
             "bytes": ledger.total_bytes,
+            "models_unicast": ledger.client_models("unicast"),
+            "models_once": ledger.client_models("once"),
             "updates": state.n_updates if state else 0,
             "late": state.n_late if state else 0,
         }
@@ -276,8 +283,15 @@ class Simulation:
             else:
                 measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
             measures["loss"] = float(scores.loss[0])
+            measures["edge_drift"] = _edge_drift(state.edges) if state else 0.0
         self.measures.append(measures)
         return measures
+
+
+def _edge_drift(edges: list[tuple[Model, float]]) -> float:
+    """How far apart the aggregators' models were when they were averaged: mean squared distance from their mean."""
+    known = [(m.row, weight) for m, weight in edges if m.row is not None]
+    return bounds.drift(np.stack([row for row, _ in known]), [weight for _, weight in known]) if len(known) > 1 else 0.0
 
 
 def simulate(scenario: Scenario, method: str | Method = "hierfedavg", seed: int = 0, **options: Any) -> Result:

@@ -4,6 +4,7 @@ Every builder takes the shape of one input, (channels, height, width) or (featur
 raises if the shape does not suit it. Numbers of parameters are those of the papers; the tests count them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -82,21 +83,24 @@ def cnn_bn(shape: Shape, n_outputs: int) -> nn.Sequential:
     )
 
 
-def vgg(shape: Shape, n_outputs: int) -> nn.Sequential:
-    """The VGG-11-style network of HHFL (section 7): GroupNorm and dropout; 5,167,882 parameters on 32x32x3."""
+def vgg(shape: Shape, n_outputs: int, width: float = 1.0) -> nn.Sequential:
+    """The VGG-11-style network of HHFL (section 7): GroupNorm and dropout; 5,167,882 parameters on 32x32x3.
+
+    `width` (above 0) multiplies the channels, 64, 128 and 256, and the 1024 hidden units; 0.25 is 16, 32, 64 and 256,
+    325,834 parameters. There are min(32, channels) groups, so more than 32 channels are rounded to a multiple of 32.
+    """
+    if not 0 < width < math.inf:
+        raise ValueError(f"width of model vgg must be a finite number above 0, got {width}; 1 is the published network")
     channels, side = _image(shape, "vgg", least=8)
     layers: list[nn.Module] = []
-    for widths in ((64,), (128,), (256, 256)):
-        for width in widths:
-            layers += [
-                nn.Conv2d(channels, width, 3, padding=1),
-                nn.GroupNorm(min(32, width), width),
-                nn.ReLU(),
-            ]
-            channels = width
+    for block in ((64,), (128,), (256, 256)):
+        for wide in block:
+            n = _grouped(wide * width)
+            layers += [nn.Conv2d(channels, n, 3, padding=1), nn.GroupNorm(min(32, n), n), nn.ReLU()]
+            channels = n
         layers.append(nn.MaxPool2d(2))
-    flat = 256 * (side // 8) ** 2
-    head = [nn.Dropout(0.5), nn.Linear(flat, 1024), nn.ReLU(), nn.Dropout(0.5), nn.Linear(1024, n_outputs)]
+    flat, hidden = channels * (side // 8) ** 2, max(1, round(1024 * width))
+    head = [nn.Dropout(0.5), nn.Linear(flat, hidden), nn.ReLU(), nn.Dropout(0.5), nn.Linear(hidden, n_outputs)]
     return nn.Sequential(*layers, nn.Flatten(), *head)
 
 
@@ -135,3 +139,8 @@ def _image(shape: Shape, name: str, least: int) -> tuple[int, int]:
 def _after_two_convolutions(side: int) -> int:
     """Side of the image after 5x5 convolution and pooling by 2, twice."""
     return ((side - 4) // 2 - 4) // 2
+
+
+def _grouped(channels: float) -> int:
+    """A number of channels near `channels`, at least 1, that min(32, channels) groups divide."""
+    return max(1, round(channels)) if channels <= 32 else 32 * math.floor(channels / 32 + 0.5)

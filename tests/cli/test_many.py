@@ -1,0 +1,122 @@
+"""Runs in worker processes, and a small made-up paper from runs to page."""
+
+import json
+
+import pytest
+
+import fedloom.reproduce
+from fedloom.cli.many import Job, make_runs
+from fedloom.cli.reproduction import reproduce
+from fedloom.record.runs import read_run
+from fedloom.reproduce import Claim, Item, Outcome, Paper, Plot, Series, Setup, Table
+from fedloom.reproduce.verdicts import at_least
+
+
+@pytest.fixture
+def file(tmp_path, small):
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(small))
+    return path
+
+
+def jobs(file, folder, methods, seeds=1):
+    return [
+        Job(name=f"{m} seed {s}", scenario=file, method=m, seed=s, folder=folder / f"{m}-{s}", cloud_rounds=4)
+        for m in methods
+        for s in range(seeds)
+    ]
+
+
+def test_more_runs_than_workers_and_what_is_finished_is_left_alone(file, tmp_path):
+    all_jobs = jobs(file, tmp_path / "runs", ["fedavg", "hhfl"], seeds=2)
+    make_runs(all_jobs[:1], quiet=True)
+    before = (all_jobs[0].folder / "summary.json").stat().st_mtime_ns
+    make_runs(all_jobs, n_jobs=2, quiet=True)
+    assert all(read_run(job.folder).finished for job in all_jobs)
+    assert (all_jobs[0].folder / "summary.json").stat().st_mtime_ns == before
+    # runs of one worker after the other are the same as runs alone
+    alone = jobs(file, tmp_path / "alone", ["hhfl"], seeds=2)[1:]
+    make_runs(alone, n_jobs=1, quiet=True)
+    assert read_run(alone[0].folder).metrics.equals(read_run(all_jobs[3].folder).metrics)
+
+
+def test_a_run_that_fails_says_so_and_keeps_the_rest(file, tmp_path):
+    bad = Job(
+        name="bad one", scenario=tmp_path / "none.json", method="fedavg", seed=0, folder=tmp_path / "x", cloud_rounds=4
+    )
+    with pytest.raises(ValueError, match=r"bad one failed: there is no scenario file .*\n?.*what was done is kept"):
+        make_runs([bad], quiet=True)
+    wild = tmp_path / "wild.json"
+    content = json.loads(file.read_text())
+    content["training"]["lr"] = 1e30
+    wild.write_text(json.dumps(content))
+    [job] = jobs(wild, tmp_path / "runs", ["fedavg"])
+    with pytest.raises(RuntimeError, match="no longer finite"):
+        make_runs([job], quiet=True)
+
+
+def test_a_worker_that_dies_is_noticed(file, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    with pytest.raises(RuntimeError, match="ended by signal 9"):
+        make_runs(jobs(file, tmp_path / "runs", ["fedavg"]), quiet=True)
+
+
+@pytest.fixture
+def paper(small, monkeypatch):
+    def judge(runs):
+        final = [run.metrics["accuracy"][-1] for run in runs["flat"]]
+        x = tuple(float(v) for v in runs["flat"][0].metrics["local_steps"])
+        line = Series(label="flat", x=x, y=tuple(runs["flat"][0].metrics["accuracy"]))
+        return Outcome(
+            claims=(Claim(text="learns a|something", verdict=at_least(final, 0.01)),),
+            tables=(Table(title="Final", columns=("", "accuracy"), rows=(("flat", "x"),)),),
+            plots=(Plot(key="curve", caption="A curve.", x_label="steps", y_label="accuracy", series=(line,)),),
+        )
+
+    item = Item(
+        key="one",
+        title="Fig. 1: a curve",
+        published="It learns.",
+        setups=lambda scale: {"flat": Setup(scenario=small, method="fedavg")},
+        judge=judge,
+    )
+    made_up = Paper(key="toy", title="A toy paper", notes="Notes.", items=(item,), seeds=2)
+    monkeypatch.setattr(fedloom.reproduce, "find_items", lambda text: (made_up, made_up.items))
+    return made_up
+
+
+def test_from_runs_to_page(paper, tmp_path, capsys):
+    options = {"seeds": None, "folder": tmp_path / "out", "cache": tmp_path / "cache", "jobs": 2}
+    options |= {"data_folder": None, "quiet": True}
+    reproduce("toy", scale="laptop", as_json=True, **options)
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["items"]["one"]["claims"][0]["verdict"]["state"] == "holds"
+    page = (tmp_path / "out" / "toy.md").read_text()
+    for text in ("# A toy paper", "learns a\\|something", "✔ holds", "(toy/curve-laptop.svg)", "It learns."):
+        assert text in page
+    picture = tmp_path / "out" / "toy" / "curve-laptop.svg"
+    first = picture.read_bytes()
+    runs = {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("summary.json")}
+    assert len(runs) == 2
+
+    reproduce("toy", scale="paper", as_json=False, **options)  # the other scale is added to the page
+    assert {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("summary.json")} == runs
+    assert picture.read_bytes() == first
+    assert (tmp_path / "out" / "toy.md").read_text().count("## Fig. 1") == 2
+    assert "holds" in capsys.readouterr().out
+
+
+def test_an_unknown_scale_is_refused(paper, tmp_path):
+    with pytest.raises(ValueError, match="laptop"):
+        reproduce(
+            "toy",
+            scale="planet",
+            seeds=None,
+            folder=None,
+            cache=tmp_path,
+            jobs=None,
+            data_folder=None,
+            quiet=True,
+            as_json=True,
+        )
