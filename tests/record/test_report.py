@@ -206,7 +206,7 @@ def test_a_changing_topology_has_a_slider(runs):
     assert trace(figure, "cluster head").marker.symbol == "star" and list(trace(figure, "cluster head").x) == [-50, 150]
     shown = figure.layout.sliders[0].steps[1].args[1]
     assert [t.name for t, s in zip(figure.data, shown) if s] == [
-        "cell centre", "cloud server", "links", "device", "cluster head",
+        "cell centre", "cloud server", "link", "device", "cluster head",
     ]  # fmt: skip
 
 
@@ -301,3 +301,12 @@ def test_the_report_itself_imports_neither_torch_nor_plotly():
         "import fedloom.record.report; sys.exit(bool({'torch', 'plotly', 'polars'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_links_of_the_map_show_how_long_a_model_takes():
+    seconds = {0: 0.0, 1: 1.0, 2: 2.0, 3: 3.0, 4: float("inf")}  # client 0 is the head itself
+    place = pl.DataFrame({"client": list(seconds), "up_s": list(seconds.values())})
+    assert figures.link_qualities(place) == {0: "link", 1: "fast link", 2: "link", 3: "slow link", 4: "link down"}
+    alike = pl.DataFrame({"client": [0, 1, 2], "up_s": [2.0, 2.1, 2.2]})
+    assert set(figures.link_qualities(alike).values()) == {"link"}
+    assert set(figures.link_qualities(alike.drop("up_s")).values()) == {"link"}

@@ -25,11 +25,11 @@ class Watched(Federation):
         assert self.time_s <= t_s < np.inf
         super()._schedule(t_s, kind, subject)
 
-    def _dispatch(self, clients, steps):
+    def _dispatch(self, clients, steps, *starts):
         assert len(set(clients.tolist())) == len(clients) and (self._group_of[clients] >= 0).all()
         assert not (self.method.edge == "async" and set(clients.tolist()) & set(self._working))
         self.sent += len(clients)
-        return super()._dispatch(clients, steps)
+        return super()._dispatch(clients, steps, *starts)
 
     def _merge(self, i, flights, now):
         for flight in flights:

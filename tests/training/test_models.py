@@ -12,8 +12,10 @@ from torch import nn
 from fedloom.simulator.scenarios import ModelSettings, ScenarioError, scenario
 from fedloom.simulator.simulation import Simulation, make_method
 from fedloom.training import models, rows
-from fedloom.training.native import describe
+from fedloom.training.choose import make_engine
+from fedloom.training.native import Unsupported, describe
 from fedloom.training.rule import LocalRule
+from fedloom.training.torch_engine import TorchEngine
 
 
 def n_parameters(model):
@@ -31,6 +33,8 @@ def n_parameters(model):
         ("cnn", (1, 28, 28), 21_840),
         ("cnn-bn", (1, 28, 28), 21_880),
         ("vgg", (3, 32, 32), 5_167_882),
+        ("squeezenet", (3, 32, 32), 722_496 + 513 * 10),
+        ("resnet18", (3, 32, 32), 11_173_962),
     ],
 )
 def test_models_have_as_many_parameters_as_in_the_papers(name, shape, wanted):
@@ -50,7 +54,11 @@ def test_lenet5_by_hand():
     [
         *[(name, shape) for name in ("softmax", "mlp") for shape in [(7,), (1, 8, 8), (2, 5, 3)]],
         *[(name, (c, s, s)) for name in ("lenet5", "cnn", "cnn-bn") for c, s in [(1, 16), (3, 17), (2, 19), (1, 28)]],
-        *[("vgg", (c, s, s)) for c, s in [(1, 8), (3, 12), (2, 20)]],
+        *[
+            (name, (c, s, s))
+            for name in ("vgg", "squeezenet", "resnet18")
+            for c, s in [(1, 8), (3, 12), (2, 20), (1, 9)]
+        ],
     ],
 )
 def test_every_model_maps_images_of_an_accepted_shape_to_outputs(name, shape):
@@ -67,6 +75,8 @@ def test_every_model_maps_images_of_an_accepted_shape_to_outputs(name, shape):
         ("vgg", 8, (3, 7, 7)),
         ("lenet5", 16, (784,)),
         ("vgg", 8, (1, 3, 32, 32)),
+        ("squeezenet", 8, (3, 7, 7)),
+        ("resnet18", 8, (3, 32, 31)),
     ],
 )
 def test_a_shape_that_does_not_suit_is_refused_and_the_message_says_what_would(name, least, shape):
@@ -77,7 +87,7 @@ def test_a_shape_that_does_not_suit_is_refused_and_the_message_says_what_would(n
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"model must be one of softmax, mlp, .*, vgg; got 'resnet'"):
+    with pytest.raises(ValueError, match=r"model must be one of softmax, mlp, .*, resnet18; got 'resnet'"):
         models.build("resnet", (1, 28, 28), 10, seed=0)
 
 
@@ -180,6 +190,7 @@ def test_a_width_that_is_none_is_refused(width):
         ("lenet5", {"width": 0.5}, "width is for kind vgg, not for lenet5; leave it out"),
         ("mlp", {"width": 0.5}, "width is for kind vgg, not for mlp; leave it out"),
         ("vgg", {"hidden": [3]}, "hidden is for kind mlp, not for vgg; leave it out"),
+        ("resnet18", {"width": 0.5}, "width is for kind vgg, not for resnet18; leave it out"),
     ],
 )
 def test_an_option_of_another_model_is_refused_in_a_scenario(kind, option, message):
@@ -193,9 +204,184 @@ def test_an_option_of_another_model_is_refused_in_a_scenario(kind, option, messa
         ({"kind": "vgg", "width": 0.125}, models.vgg((1, 8, 8), 10, width=0.125)),
         ({"kind": "mlp", "hidden": [5]}, models.mlp((1, 8, 8), 10, hidden=(5,))),
         ({"kind": "softmax"}, models.softmax((1, 8, 8), 10)),
+        ({"kind": "squeezenet"}, models.squeezenet((1, 8, 8), 10)),
     ],
 )
 def test_a_scenario_passes_the_options_on(settings, wanted):
     chosen = scenario({"fleet": {"n_devices": 2}, "task": {"dataset": "digits", "model": settings}})
     simulation = Simulation(chosen, make_method("fedavg"), dry_run=True)
     assert simulation.n_params == n_parameters(wanted)
+
+
+def test_the_networks_of_ltc_have_as_many_parameters_as_published():
+    # 48-2048-2048-2048-6
+    assert n_parameters(models.mlp((48,), 6, hidden=(2048, 2048, 2048))) == 8_505_350
+    with torch.device("meta"):
+        assert n_parameters(models.squeezenet((3, 32, 32), 1000)) == 1_235_496  # as SqueezeNet 1.1 on ImageNet
+        assert n_parameters(models.squeezenet((3, 32, 32), 100)) == 773_796
+        assert n_parameters(models.resnet18((3, 32, 32), 100)) == 11_220_132
+
+
+def test_squeezenet_by_hand():
+    def fire(channels, squeezed, expanded):
+        return (channels + 1) * squeezed + (squeezed + 1) * expanded + (9 * squeezed + 1) * expanded
+
+    fires = [(64, 16, 64), (128, 16, 64), (128, 32, 128), (256, 32, 128)]
+    fires += [(256, 48, 192), (384, 48, 192), (384, 64, 256), (512, 64, 256)]
+    with torch.device("meta"):
+        model = models.squeezenet((3, 32, 32), 7)
+        blocks = [layer for layer in model if isinstance(layer, models.Fire)]
+        assert [n_parameters(block) for block in blocks] == [fire(*sizes) for sizes in fires]
+        assert n_parameters(model) == (9 * 3 + 1) * 64 + sum(fire(*sizes) for sizes in fires) + (512 + 1) * 7
+        assert model[:-5](torch.zeros(2, 3, 32, 32)).shape == (2, 512, 8, 8)
+
+
+def test_resnet18_by_hand():
+    def block(channels, wide, changes):
+        plain = 9 * channels * wide + 9 * wide * wide + 4 * wide
+        return plain + (channels * wide + 2 * wide if changes else 0)
+
+    with torch.device("meta"):
+        model = models.resnet18((3, 32, 32), 7)
+        wanted = [block(64, 64, False), block(64, 64, False)]
+        for c in (64, 128, 256):
+            wanted += [block(c, 2 * c, True), block(2 * c, 2 * c, False)]
+        assert [n_parameters(layer) for layer in model if isinstance(layer, models.Residual)] == wanted
+        assert n_parameters(model) == 9 * 3 * 64 + 2 * 64 + sum(wanted) + (512 + 1) * 7
+        sides = [model[: 3 + n](torch.zeros(2, 3, 32, 32)).shape[1:] for n in (0, 2, 4, 6, 8)]
+    assert sides == [(64, 32, 32), (64, 32, 32), (128, 16, 16), (256, 8, 8), (512, 4, 4)]
+
+
+def test_a_fire_block_puts_both_filters_side_by_side():
+    block = models.Fire(3, 2, 4).eval()
+    x = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(0))
+    inner = block.squeeze(x).clamp(min=0)
+    out = block(x)
+    assert out.shape == (2, 8, 5, 5)
+    torch.testing.assert_close(out[:, :4], block.expand1(inner).clamp(min=0))
+    torch.testing.assert_close(out[:, 4:], block.expand3(inner).clamp(min=0))
+
+
+@pytest.mark.parametrize(("wide", "stride"), [(3, 1), (5, 1), (3, 2), (6, 2)])
+def test_a_residual_block_adds_its_input(wide, stride):
+    block = models.Residual(3, wide, stride).eval()
+    x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    nn.init.zeros_(block.body[3].weight)  # nothing is added then
+    assert block(x).shape == (2, wide, 8 // stride, 8 // stride)
+    torch.testing.assert_close(block(x), block.shortcut(x).clamp(min=0))
+    assert bool(list(block.shortcut)) == ((wide, stride) != (3, 1))  # else the input itself
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "resnet18"])
+def test_networks_with_branches_go_to_torch(name):
+    model = models.build(name, (1, 8, 8), 4, seed=0)
+    task = make_task(model, (1, 8, 8))
+    engine, words = make_engine(task, LocalRule(lr=0.01), 0, n_workers=1)
+    assert isinstance(engine, TorchEngine) and "not native" in words
+    with pytest.raises(Unsupported, match=r"(Fire|Residual) is not an nn\.Sequential"):
+        describe(model, (1, 8, 8))
+    with pytest.raises(ValueError, match="the native engine cannot train this model: "):
+        make_engine(task, LocalRule(lr=0.01), 0, engine="native")
+    if name == "squeezenet":  # small enough for it
+        assert "Fire is not an nn.Sequential" in words
+
+
+@pytest.mark.parametrize(("name", "lr"), [("squeezenet", 0.05), ("resnet18", 0.02)])
+def test_networks_with_branches_learn(name, lr):
+    model = models.build(name, (1, 8, 8), 4, seed=0)
+    task = make_task(model, (1, 8, 8), sizes=(8, 8), batch_size=8)
+    engine = TorchEngine(task, LocalRule(lr=lr, momentum=0.9), 0, n_workers=1)
+    start = rows.to_row(model)[None]
+    end = engine.train(start, make_jobs([0], 30))
+    assert np.isfinite(end).all()
+    moved = {name: (end != start)[0, rows.columns(model, [name])].any() for name, _ in rows.tensors(model)}
+    assert all(moved.values())  # every layer of both branches, and the statistics of BatchNorm
+    own = task.parts[0]
+    for layer in model.modules():  # few steps on few samples: the statistics of BatchNorm lag behind
+        layer.train(isinstance(layer, nn.BatchNorm2d))
+    losses = []
+    for row in (start[0], end[0]):
+        rows.load_row(model, row)
+        with torch.inference_mode():
+            outputs = model(torch.from_numpy(task.x_train[own]))
+            losses.append(nn.functional.cross_entropy(outputs, torch.from_numpy(task.y_train[own])).item())
+    assert losses[1] < 0.8 * losses[0]
+
+
+def sample():
+    """Tensors of 4, 2 (layer 0), 3, 3 (BatchNorm's parameters), 6, 1; then its statistics, 3 and 3."""
+    return nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(3), nn.Sequential(nn.Linear(6, 1)))
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        (["0.weight"], range(4)),
+        (["0.bias", "1.bias"], [4, 5, 9, 10, 11]),
+        (["1.bias", "0.bias"], [4, 5, 9, 10, 11]),  # in the order of the row
+        (["0"], range(6)),
+        (["1"], range(6, 12)),  # without statistics
+        (["1.running_var"], range(22, 25)),
+        (["2"], range(12, 19)),
+        (["2.0", "2.0.weight"], range(12, 19)),  # once
+        ([""], range(19)),
+    ],
+)
+def test_columns_are_where_the_named_tensors_and_layers_stand(names, wanted):
+    assert rows.columns(sample(), names).tolist() == list(wanted)
+
+
+def test_columns_pick_the_values_of_the_tensor():
+    model = models.build("resnet18", (1, 8, 8), 3, seed=1)
+    name, tensor = "5.shortcut.0.weight", model.get_submodule("5.shortcut.0").weight
+    found = rows.columns(model, (name,))
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(rows.to_row(model)[found], tensor.detach().numpy().ravel())
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["0", "3.weight"], r"no tensor or layer '3.weight' with values; tensors: 0.weight, 0.bias, 1.weight"),
+        (["0.wei"], "no tensor or layer '0.wei'"),
+        ([], "of at least one tensor or layer, got no names"),
+    ],
+)
+def test_columns_of_what_is_not_there_are_refused(names, message):
+    with pytest.raises(ValueError, match=message):
+        rows.columns(sample(), names)
+
+
+def test_the_first_convolution_of_lenet5_is_less_than_a_percent():
+    model = models.lenet5((3, 32, 32), 10)
+    first = rows.first_convolution(model)
+    assert first == ("0",)
+    assert rows.columns(model, first).tolist() == list(range(456))
+    assert 456 / rows.n_values(model) == pytest.approx(0.00735, abs=5e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "share"),
+    [
+        # stem, the first of the 64-channel convolutions, the shortcuts to 128 and 256
+        ("resnet18", {"0": 1728, "3.body.0": 36_864, "5.shortcut.0": 8192, "7.shortcut.0": 32_768}, 0.0071),
+        ("squeezenet", {"0": 1792, "2.squeeze": 1040, "2.expand1": 1088, "3.expand1": 1088}, 0.0065),
+    ],
+)
+def test_the_four_smallest_convolutions_of_large_networks(name, sizes, share):
+    model = models.build(name, (3, 32, 32), 100, seed=0)
+    chosen = rows.smallest_convolutions(model)
+    assert chosen == tuple(sizes)
+    assert [len(rows.columns(model, [layer])) for layer in chosen] == list(sizes.values())
+    assert len(rows.columns(model, chosen)) / n_parameters(model) == pytest.approx(share, abs=5e-5)
+
+
+def test_numbers_of_convolutions_that_are_not_there_are_refused():
+    model = models.lenet5((1, 16, 16), 3)
+    assert rows.smallest_convolutions(model, 1) == ("0",) and rows.smallest_convolutions(model, 2) == ("0", "3")
+    for n in (0, 3):
+        with pytest.raises(ValueError, match=rf"n must be in 1..2, the number of the model's convolutions, got {n}"):
+            rows.smallest_convolutions(model, n)
+    for choose in (rows.smallest_convolutions, rows.first_convolution):
+        with pytest.raises(ValueError, match="the model has no convolutions; choose layers by name"):
+            choose(models.mlp((3,), 2))

@@ -121,8 +121,8 @@ def test_one_step_and_fifty_are_those_of_torch(name, rule):
     assert_equal_after_many_steps(task, RULES[rule], starts, jobs)
 
 
-def test_every_model_is_among_the_shapes():
-    assert set(SHAPES) == set(models.MODELS)
+def test_every_model_without_branches_is_among_the_shapes():
+    assert set(SHAPES) | {"squeezenet", "resnet18"} == set(models.MODELS)
 
 
 @pytest.mark.parametrize("drop_last", [False, True], ids=["ragged", "dropped"])

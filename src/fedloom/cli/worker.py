@@ -34,12 +34,13 @@ def _run(job: dict[str, Any], answers: Any) -> None:
     from fedloom.simulator import Simulation, make_method, scenario
 
     chosen = scenario(job["scenario"])
-    gaussian = None if chosen.task.gaussian is None else chosen.task.gaussian.model_dump_json()
+    task = chosen.task
+    generated = task.model_dump_json(include={"gaussian", "magnet"})
     simulation = Simulation(
         chosen,
         make_method(job["method"]),
         job["seed"],
-        dataset=_dataset(chosen.task.dataset, job["data_folder"], chosen.task.data_limit, gaussian),
+        dataset=_dataset(task.dataset, job["data_folder"], task.data_limit, generated),
         n_workers=job["workers"],
     )
 
@@ -51,11 +52,12 @@ def _run(job: dict[str, Any], answers: Any) -> None:
 
 
 @lru_cache(maxsize=2)
-def _dataset(name: str, folder: str | None, limit: int | None, gaussian: str | None) -> Any:
+def _dataset(name: str, folder: str | None, limit: int | None, generated: str) -> Any:
     from fedloom import data
+    from fedloom.simulator.scenarios import TaskSettings
 
-    settings = None if gaussian is None else data.GaussianSettings.model_validate_json(gaussian)
-    return data.load(name, folder, limit, gaussian=settings)
+    settings = TaskSettings.model_validate_json(generated)
+    return data.load(name, folder, limit, gaussian=settings.gaussian, magnet=settings.magnet)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from fedloom.data.dataset import Dataset, Split
 from fedloom.data.edge_cases import edge_case_sets
 from fedloom.data.files import FileCheck, Found, check, fetch, find, places
 from fedloom.data.loaders import DATASETS, Description, GaussianSettings, gaussian_mixture, load
+from fedloom.data.magnet import MagnetSettings, magnet_tracking
 from fedloom.data.partition import (
     Indices,
     by_classes,
@@ -37,6 +38,8 @@ __all__ = [
     "load",
     "gaussian_mixture",
     "GaussianSettings",
+    "magnet_tracking",
+    "MagnetSettings",
     "find",
     "fetch",
     "check",

@@ -6,7 +6,8 @@ Images stay uint8, a quarter of the memory of float32; `Dataset.inputs` makes fl
     image (n, C, H, W)      signal (n, C, L)      vector (n, F)
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from fedloom.data.partition import largest_remainder
 
 Split = Literal["train", "test"]
 Array = NDArray[Any]
+Error = Callable[[Array, Array], float]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,6 +35,8 @@ class Dataset:
     scale       an input is raw value / scale: 255 for bytes, so that pixels lie in [0, 1]
     user        (n,) int64 the person or device each training sample comes from; None: not known
     user_test   (n',) the same for test samples, or None
+    label_train (n,) int64 labels 0, 1, ... by which data without classes is shared out; None: it cannot be
+    errors      further measures of a model, by name: functions of predictions (n', m) and targets
 
     >>> x, y = np.array([[0.0], [2.0]]), np.array([0, 1])
     >>> tiny = Dataset(name="tiny", x_train=x, y_train=y, x_test=x[:1] + 1, y_test=y[:1], n_classes=2)
@@ -49,6 +53,8 @@ class Dataset:
     scale: float = 1.0
     user: NDArray[np.int64] | None = None
     user_test: NDArray[np.int64] | None = None
+    label_train: NDArray[np.int64] | None = None
+    errors: Mapping[str, Error] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check.whole("n_classes", self.n_classes, least=0)
@@ -70,9 +76,15 @@ class Dataset:
                 f"y_train and y_test of {self.name} must have targets of one length, "
                 f"got shapes {self.y_train.shape} and {self.y_test.shape}"
             )
-        for field, n in (("user", self.n_train), ("user_test", self.n_test)):
-            if getattr(self, field) is not None:
-                object.__setattr__(self, field, _users(f"{field} of {self.name}", getattr(self, field), n))
+        for name, n in (("user", self.n_train), ("user_test", self.n_test), ("label_train", self.n_train)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _users(f"{name} of {self.name}", getattr(self, name), n))
+        if self.label_train is not None and self.n_classes:
+            raise ValueError(
+                f"label_train of {self.name} is for data without classes, but n_classes is {self.n_classes}"
+            )
+        if self.label_train is not None and self.label_train.min() < 0:
+            raise ValueError(f"label_train of {self.name} must be at least 0, got {self.label_train.min()}")
 
     @property
     def n_train(self) -> int:
@@ -81,6 +93,16 @@ class Dataset:
     @property
     def n_test(self) -> int:
         return len(self.x_test)
+
+    @property
+    def labels(self) -> NDArray[np.int64] | None:
+        """(n,) by what training samples can be shared out: classes, or `label_train` where there are none."""
+        return self.y_train if self.n_classes else self.label_train
+
+    @property
+    def n_labels(self) -> int:
+        """Number of classes or, without any, one more than the largest of `label_train`; 0 if there is neither."""
+        return self.n_classes or (0 if self.label_train is None else int(self.label_train.max()) + 1)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,25 +156,22 @@ class Dataset:
     def limited(self, limit: int) -> "Dataset":
         """At most `limit` samples of each split, in the proportions of the whole.
 
-        Users, if there are any, keep their shares by largest remainder, and so do the classes of each user;
-        what is kept are the first samples in the original order, so a limit always gives the same ones.
+        Users, if there are any, keep their shares by largest remainder, and so do the classes (or labels) of each
+        user; what is kept are the first samples in the original order, so a limit always gives the same ones.
         """
         _check.whole("limit", limit)
-        train = _first(limit, self.n_train, self._levels(self.y_train, self.user))
-        test = _first(limit, self.n_test, self._levels(self.y_test, self.user_test))
+        train = _first(limit, self.n_train, _levels(self.user, self.labels))
+        test = _first(limit, self.n_test, _levels(self.user_test, self.y_test if self.n_classes else None))
         return replace(
             self,
             x_train=self.x_train[train],
             y_train=self.y_train[train],
             user=None if self.user is None else self.user[train],
+            label_train=None if self.label_train is None else self.label_train[train],
             x_test=self.x_test[test],
             y_test=self.y_test[test],
             user_test=None if self.user_test is None else self.user_test[test],
         )
-
-    def _levels(self, y: Array, user: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
-        """By what a limit is shared out: first the users, then the classes of each."""
-        return [level for level in (user, y if self.n_classes else None) if level is not None]
 
 
 def _samples(name: str, value: ArrayLike) -> Array:
@@ -203,6 +222,11 @@ def _finite(name: str, x: NDArray[np.float32]) -> None:
             return
     where = np.argwhere(~np.isfinite(x))[0].tolist()
     raise ValueError(f"{name} must be finite, got {x[tuple(where)]} at index {where}")
+
+
+def _levels(user: NDArray[np.int64] | None, labels: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:
+    """By what a limit is shared out: first the users, then the labels of each."""
+    return [level for level in (user, labels) if level is not None]
 
 
 def _first(limit: int, n: int, levels: list[NDArray[np.int64]]) -> NDArray[np.int64]:

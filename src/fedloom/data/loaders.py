@@ -17,6 +17,7 @@ from fedloom._random import stream
 from fedloom._settings import Settings
 from fedloom.data import files, formats
 from fedloom.data.dataset import Dataset
+from fedloom.data.magnet import MagnetSettings, magnet_tracking
 from fedloom.data.partition import largest_remainder
 
 Directory = str | os.PathLike[str] | None
@@ -77,6 +78,16 @@ DATASETS: dict[str, Description] = {
         n_test=2000,
         shape=(20,),
         n_classes=10,
+        licence="none needed",
+        source="generated",
+        needs="nothing: generated",
+    ),
+    "magnet": Description(
+        title="generated: position and axis of a magnet from 16 three-axis field sensors (regression)",
+        n_train=36_000,
+        n_test=4_000,
+        shape=(48,),
+        n_classes=0,
         licence="none needed",
         source="generated",
         needs="nothing: generated",
@@ -150,12 +161,14 @@ def load(
     limit: int | None = None,
     *,
     gaussian: GaussianSettings | None = None,
+    magnet: MagnetSettings | None = None,
 ) -> Dataset:
     """The dataset of that name.
 
     directory   where its files are; by default see `fedloom.data.files`
     limit       at most this many samples of the training split, and of the test split; see `Dataset.limited`
     gaussian    settings of the generated dataset "gaussian"; for no other name
+    magnet      settings of the generated dataset "magnet"; for no other name
 
     FileNotFoundError: files are missing, and the message says how to get them. ValueError: a file is damaged.
     """
@@ -163,10 +176,13 @@ def load(
         close = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.5)
         nearest = f"; nearest: {', '.join(close)}" if close else ""
         raise ValueError(f"unknown dataset {name!r}{nearest}; known: {', '.join(DATASETS)}")
-    if gaussian is not None and name != "gaussian":
-        raise ValueError(f'settings `gaussian` go with dataset "gaussian", not with {name!r}')
+    for key, settings in (("gaussian", gaussian), ("magnet", magnet)):
+        if settings is not None and name != key:
+            raise ValueError(f'settings `{key}` go with dataset "{key}", not with {name!r}')
     if name == "gaussian":
         dataset = _gaussian(gaussian or GaussianSettings())
+    elif name == "magnet":
+        dataset = _magnet(magnet or MagnetSettings())
     elif name in _WITHOUT_FILES:
         dataset = _WITHOUT_FILES[name]()
     else:
@@ -213,6 +229,10 @@ def gaussian_mixture(
 
 def _gaussian(settings: GaussianSettings) -> Dataset:
     return gaussian_mixture(**settings.model_dump(exclude={"seed"}), rng=stream(settings.seed, "gaussian"))
+
+
+def _magnet(settings: MagnetSettings) -> Dataset:
+    return magnet_tracking(**settings.model_dump(exclude={"seed"}), rng=stream(settings.seed, "magnet"))
 
 
 def _idx(name: str, directory: Directory) -> Dataset:

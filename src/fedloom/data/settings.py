@@ -1,6 +1,6 @@
 """How a scenario file says who holds which samples: `partition: {kind: classes, classes_per_client: 2}`."""
 
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Literal, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -145,13 +145,13 @@ def _edge_case(
         )
     if np.shape(home) != (n_clients,):
         raise ValueError(f"home must have one cell per client, shape ({n_clients},), got {np.shape(home)}")
-    sets = edge_case_sets(settings.case, home, dataset.n_classes, settings.overlap_data)
+    sets = edge_case_sets(settings.case, home, dataset.n_labels, settings.overlap_data)
     return partition.by_label_sets(labels, sets, rng, volume=settings.volume)
 
 
-def _labels(dataset: Dataset, kind: str) -> NDArray[Any]:
-    if dataset.n_classes == 0:
+def _labels(dataset: Dataset, kind: str) -> NDArray[np.int64]:
+    if dataset.labels is None:
         raise ValueError(
             f"dataset {dataset.name} has no classes, which partition kind {kind!r} needs; use iid or sizes"
         )
-    return dataset.y_train
+    return dataset.labels

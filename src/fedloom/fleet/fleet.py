@@ -142,6 +142,8 @@ class Fleet:
             compute=self._reuse("compute", t_compute, partial(self._draw_compute, t_compute)),
             compute_settings=self.settings.compute,
             uplink_once=self.settings.device_edge.uplink == "once",
+            head_broadcast_free=self.settings.head_broadcast == "free",
+            false_reports=self.settings.false_reports,
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
 

@@ -307,6 +307,13 @@ class GivenLinks(Settings):
         return matrix_bit_s
 
 
+class FalseReports(Settings):
+    """Devices that report `factor` times the true rate of all their links to other devices."""
+
+    devices: tuple[Count, ...] = Field(min_length=1)
+    factor: Positive = 2.0
+
+
 HopLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink, Field(discriminator="kind")]
 PeerLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink | DrawnLinks | GivenLinks, Field(discriminator="kind")]
 
@@ -490,6 +497,8 @@ class FleetSettings(Settings):
     uncovered: Literal["error", "drop"] = "error"
     device_edge: DeviceEdge = DeviceEdge()
     device_device: PeerLink = RateLink()
+    head_broadcast: Literal["link", "free"] = "link"
+    false_reports: FalseReports | None = None
     edge_cloud: EdgeCloud = EdgeCloud()
     device_cloud: DeviceCloud = DeviceCloud()
     server_m: Point = (0.0, 0.0)
@@ -524,6 +533,14 @@ class FleetSettings(Settings):
         n_devices = info.data.get("n_devices")
         if isinstance(value, GivenLinks) and n_devices not in (None, len(value.matrix_bit_s)):
             raise ValueError(f"matrix_bit_s is for {len(value.matrix_bit_s)} devices, but n_devices is {n_devices}")
+        return value
+
+    @field_validator("false_reports")
+    @classmethod
+    def _liars_exist(cls, value: FalseReports | None, info: ValidationInfo) -> FalseReports | None:
+        n_devices = info.data.get("n_devices")
+        if value is not None and n_devices is not None and max(value.devices) >= n_devices:
+            raise ValueError(f"devices must be below n_devices, {n_devices}, got {max(value.devices)}")
         return value
 
     @field_validator("mobility")

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import radio
 from fedloom.fleet import compute
-from fedloom.fleet.settings import ComputeSettings
+from fedloom.fleet.settings import ComputeSettings, FalseReports
 
 Array = NDArray[np.float64]
 
@@ -51,7 +51,8 @@ class Snapshot:
     its own. With `cloud_via_edge` there is none: a message goes over the edge link of the home cell and the
     backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero.
 
-    uplink_once: a device that reports to several edge servers sends once for all of them to hear.
+    uplink_once: a device that reports to several edge servers sends once for all of them to hear. head_broadcast_free:
+    a head's model reaches its members in no time.
 
     compute (K,): in the unit of `compute_settings`.
     """
@@ -73,12 +74,22 @@ class Snapshot:
     compute: Array
     compute_settings: ComputeSettings
     uplink_once: bool = False
+    head_broadcast_free: bool = False
+    false_reports: FalseReports | None = None
     make_d2d: Callable[[], Link] = field(repr=False)
 
     @cached_property
     def d2d(self) -> Link:
         """Device to device (K, K)."""
         return self.make_d2d()
+
+    @property
+    def d2d_reports(self) -> Array:
+        """Rates between devices as they report them (K, K), bit/s: row k is what device k says of its links."""
+        rates = self.d2d.rate_bit_s.copy()
+        if self.false_reports is not None:
+            rates[list(self.false_reports.devices)] *= self.false_reports.factor
+        return rates
 
     @property
     def compute_power_w(self) -> float:

@@ -1,6 +1,7 @@
 """Who aggregates with whom: a cover matrix, and where each aggregator stands."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,14 @@ class Topology:
 
     cover (N, K) bool: client k reports to aggregator n (a client may report to several, or to none and stay idle).
     kind: "edge" servers in cells, "head" devices, or the "cloud" itself. host (N,): the cell of an edge server, the
-    device of a head, 0 for the cloud. Aggregators on one host open and close their edge rounds together.
+    device of a head, 0 for the cloud. Aggregators on one host open and close their edge rounds together. notes: figures
+    the grouping wants recorded, one number each or one for every aggregator.
     """
 
     cover: NDArray[np.bool_]
     kind: str
     host: NDArray[np.int64]
+    notes: Mapping[str, float | NDArray[np.float64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _check.one_of("kind of aggregators", self.kind, KINDS)
@@ -39,6 +42,20 @@ class Topology:
             outside = [n for n, k in enumerate(self.host.tolist()) if not (0 <= k < n_clients and self.cover[n, k])]
             if outside:
                 raise ValueError(f"the heads of clusters {outside} must be members of their own clusters")
+
+    @classmethod
+    def of_heads(
+        cls,
+        clusters: Sequence[NDArray[np.integer]],
+        heads: NDArray[np.integer],
+        n_clients: int,
+        notes: Mapping[str, float | NDArray[np.float64]] | None = None,
+    ) -> "Topology":
+        """Clusters of clients, each around one of its members, out of `n_clients`."""
+        cover = np.zeros((len(clusters), n_clients), dtype=np.bool_)
+        for row, members in zip(cover, clusters):
+            row[members] = True
+        return cls(cover=cover, kind="head", host=np.asarray(heads, dtype=np.int64), notes=notes or {})
 
     @property
     def n_aggregators(self) -> int:

@@ -1,5 +1,6 @@
 """What a server may know when it groups clients: a snapshot of the fleet, and what a method says it needs."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -7,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.fleet import Snapshot
+from fedloom.grouping.link_reports import LinkCheck, check_link_reports
+from fedloom.radio import airtime_s
 
 
 class Need(StrEnum):
@@ -16,6 +19,19 @@ class Need(StrEnum):
     LABELS = "label counts"  # number of samples of each class
     POSITIONS = "positions"
     SPEEDS = "speeds"
+    LINKS = "link rates"  # between devices
+    UPDATES = "model updates"
+    GRADIENTS = "gradients"
+    PREDICTIONS = "mean outputs"
+
+
+FEATURES = {
+    "update": Need.UPDATES,
+    "gradient": Need.GRADIENTS,
+    "prediction": Need.PREDICTIONS,
+    "labels": Need.LABELS,
+}
+Collect = Callable[[str, tuple[str, ...] | int | None], NDArray[np.floating]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,6 +44,9 @@ class View:
     all_n_samples: NDArray[np.int64]
     all_label_counts: NDArray[np.int64]
     all_step_s: NDArray[np.float64]
+    all_work_s: NDArray[np.float64]
+    model_bits: float
+    collect: Collect
 
     @property
     def in_reach(self) -> NDArray[np.bool_]:
@@ -67,6 +86,45 @@ class View:
         """(K,) seconds of one local step."""
         self._require(Need.SPEEDS)
         return self.all_step_s
+
+    @property
+    def work_s(self) -> NDArray[np.float64]:
+        """(K,) seconds of a client's local work in one edge round."""
+        self._require(Need.SPEEDS)
+        return self.all_work_s
+
+    @property
+    def link_s(self) -> NDArray[np.float64]:
+        """(K, K) seconds to send a model from device to device, by the lower of what its two ends report; infinite where a
+        link is down, 0 on the diagonal."""
+        believed = self.link_check.believed
+        return np.asarray(self._snapshot.d2d.fixed_s + airtime_s(self.model_bits, believed))
+
+    @property
+    def trusted(self) -> NDArray[np.bool_]:
+        """(K,): active, and not suspected of false reports about links."""
+        trusted = self.active.copy()
+        trusted[self.link_check.suspects] = False
+        return trusted if trusted.any() else self.active
+
+    @property
+    def link_check(self) -> LinkCheck:
+        """What comparing both ends' reports about links between devices gave."""
+        self._require(Need.LINKS)
+        return check_link_reports(self._snapshot.d2d_reports)
+
+    def features(self, kind: str, layers: Sequence[str] | int | None = None) -> NDArray[np.floating]:
+        """(K, d) what clients are asked to compute and send now: "update", "gradient", "prediction" or "labels".
+
+        layers: names of the tensors that an update or gradient is cut down to, or a number: so many of the smallest
+        convolutions. It costs time, energy and traffic, which
+        the ledger books; what was asked for already in this cloud round is not collected again. In a dry run nothing is
+        trained and all features are zero.
+        """
+        if kind not in FEATURES:
+            raise ValueError(f"features must be one of {', '.join(FEATURES)}; got {kind!r}")
+        self._require(FEATURES[kind])
+        return self.collect(kind, layers if layers is None or isinstance(layers, int) else tuple(layers))
 
     def _require(self, need: Need) -> None:
         if need not in self.needs:

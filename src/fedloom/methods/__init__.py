@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fedloom.methods import fedavg, fedmes, fedprox, hhfl, hierfedavg, msfedavg
+from fedloom.methods import dcliques, fedavg, fedmds, fedmes, fedprox, hhfl, hierfedavg, ltc, msfedavg, random_clusters
 from fedloom.methods.method import Method
 
 METHODS: dict[str, Callable[..., Method]] = {
@@ -12,6 +12,11 @@ METHODS: dict[str, Callable[..., Method]] = {
     "hhfl": hhfl.method,
     "fedmes": fedmes.method,
     "msfedavg": msfedavg.method,
+    "ltc": ltc.method,
+    "fedmds": fedmds.method,
+    "fedmds_plus": fedmds.plus,
+    "dcliques": dcliques.method,
+    "random_clusters": random_clusters.method,
 }
 
 __all__ = ["METHODS", "Method"]

@@ -33,14 +33,15 @@ class Method:
     """Which parts, with which constants. `with_` makes a variant: any part may be combined with any other.
 
     group: who aggregates with whom, asked again at every `regroup`: "once", "moved" (a client changed cells), or
-    "cloud-round". pace: how much work and how long to wait in an edge round. edge: "rounds" merges when a round closes,
-    "async" merges every arrival at once and sends the client back to work. box_s: if given, aggregators run the edge rounds
-    that fit into so many seconds as predicted, and report when they are over (or later, if jitter makes rounds longer than
-    predicted); otherwise the scenario's number of edge rounds. start: the
-    models clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all
-    aggregators, "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud is
-    for evaluation only. periods: local work and edge rounds of each cloud round, if not the scenario's. proximal: mu of
-    the local objective's proximal term.
+    "cloud-round". feature_s: seconds it takes to collect a feature for grouping, if not what computing and sending take;
+    keep_progress: clients that trained for a feature go on from there in the first edge round. pace: how much work and
+    how long to wait in an edge round. edge: "rounds" merges when a round closes, "async" merges every arrival at once and
+    sends the client back to work. box_s: if given, aggregators run the edge rounds that fit into so many seconds as
+    predicted, and report when they are over (or later, if jitter makes rounds longer than predicted); otherwise the
+    scenario's number of edge rounds. periods: local work and edge rounds of each cloud round, if not the scenario's.
+    start: the models clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for
+    all aggregators, "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud
+    is for evaluation only. proximal: mu of the local objective's proximal term.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Method:
     weigh_cloud: WeighCloud = by_total
     cloud: str = "barrier"
     periods: PeriodRule | None = None
+    feature_s: float | None = None
+    keep_progress: bool = True
     proximal: float = 0.0
 
     def __post_init__(self) -> None:
@@ -63,6 +66,8 @@ class Method:
         _check.one_of("edge", self.edge, ("rounds", "async"))
         _check.one_of("cloud", self.cloud, ("barrier", "immediate", "never"))
         _check.positive("proximal", self.proximal, zero=True)
+        if self.feature_s is not None:
+            _check.positive("feature_s", self.feature_s, zero=True)
         if self.box_s is not None:
             _check.positive("box_s", self.box_s)
             if self.edge == "async" or self.cloud != "barrier":

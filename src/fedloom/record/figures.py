@@ -51,6 +51,14 @@ MOST_POINTS = 250  # of a curve
 MOST_PLACES = 25_000  # lines of topology drawn in all maps together, for a file of a few megabytes
 
 
+LINKS: dict[str, dict[str, Any]] = {  # lines of the map
+    "fast link": {"width": 1.8, "color": "rgba(17,119,51,0.75)"},
+    "link": {"width": 0.8, "color": "rgba(138,143,153,0.45)"},
+    "slow link": {"width": 1.2, "color": "rgba(213,94,0,0.85)", "dash": "dot"},
+    "link down": {"width": 1.2, "color": "rgba(136,34,85,0.9)", "dash": "longdash"},
+}
+
+
 def method_styles(runs: Iterable[Run]) -> dict[str, tuple[str, str]]:
     """(colour, dash) of each method; with more methods than colours the dash tells them apart."""
     n = len(METHOD_COLORS)
@@ -334,7 +342,7 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     edge = {"width": 1, "color": "rgba(255,255,255,0.7)"}
     traces = []
     if kind != "cloud" and len(place) <= 400:
-        traces.append(_links(place, at, stands))
+        traces += _links(place, at, stands)
     traces.append(devices(plain, "device", {"size": size, "color": colors, "line": edge}))
     if several.any():
         ring = {"size": size + 2, "symbol": "diamond", "color": "#FFFFFF", "line": {"width": 1.5, "color": "#444444"}}
@@ -380,19 +388,42 @@ def _stands(run: Run, place: pl.DataFrame, at: dict[int, tuple[float, float]]) -
     return stands
 
 
-def _links(place: pl.DataFrame, at: dict[int, tuple[float, float]], stands: dict[int, tuple[float, float]]) -> Any:
-    """A thin line from every device to each of its aggregators."""
+def _links(
+    place: pl.DataFrame, at: dict[int, tuple[float, float]], stands: dict[int, tuple[float, float]]
+) -> list[Any]:
+    """A line from every device to each of its aggregators, by how long a model takes over it."""
     import plotly.graph_objects as go
 
-    x: list[float | None] = []
-    y: list[float | None] = []
+    lines: dict[str, tuple[list[float | None], list[float | None]]] = {name: ([], []) for name in LINKS}
+    quality = link_qualities(place)
     for client, aggregator in place.select("client", "aggregator").iter_rows():
-        if aggregator in stands:
+        if aggregator in stands and at[client] != stands[aggregator]:
             (x0, y0), (x1, y1) = at[client], stands[aggregator]
+            x, y = lines[quality[client]]
             x += [round(x0, 1), round(x1, 1), None]
             y += [round(y0, 1), round(y1, 1), None]
-    line = {"width": 0.8, "color": "rgba(138,143,153,0.45)"}
-    return go.Scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False, name="links")
+    return [
+        go.Scatter(x=x, y=y, mode="lines", line=LINKS[name], hoverinfo="skip", name=name, showlegend=name != "link")
+        for name, (x, y) in lines.items()
+        if x
+    ]
+
+
+def link_qualities(place: pl.DataFrame) -> dict[int, str]:
+    """A name of LINKS for the link of each device: thirds by seconds if they differ much, plain "link" if they do not."""
+    if "up_s" not in place.columns:  # a record of an older version
+        return dict.fromkeys(place["client"].to_list(), "link")
+    seconds = {int(c): float(s) for c, s in place.select("client", "up_s").iter_rows() if s > 0}
+    finite = sorted(s for s in seconds.values() if math.isfinite(s))
+    names = dict.fromkeys((int(c) for c in place["client"]), "link")
+    if not finite or finite[-1] < 1.5 * finite[0]:
+        return names | {c: "link down" for c, s in seconds.items() if not math.isfinite(s)}
+    low, high = finite[len(finite) // 3], finite[2 * len(finite) // 3]
+    for c, s in seconds.items():
+        names[c] = (
+            "link down" if not math.isfinite(s) else "fast link" if s < low else "slow link" if s >= high else "link"
+        )
+    return names
 
 
 def _cell_shapes(run: Run) -> list[dict[str, Any]]:

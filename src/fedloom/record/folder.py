@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:  # reading records needs no torch
-    from fedloom.simulator import Checkpoint, Place, Simulation
+    from fedloom.simulator import Checkpoint, Decision, Place, Simulation
 
 Measures = dict[str, float | int]
 OnRound = Callable[[int, Measures | None], None]
@@ -124,7 +124,11 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint") -> None:
     """Write the checkpoint in one atomic step."""
     from safetensors.numpy import save
 
-    state = {"cloud_round": checkpoint.cloud_round, "measures": checkpoint.measures}
+    state = {
+        "cloud_round": checkpoint.cloud_round,
+        "measures": checkpoint.measures,
+        "decisions": {g: _pack(decision) for g, decision in checkpoint.decisions.items()},
+    }
     content = save({"models": np.ascontiguousarray(checkpoint.models)}, metadata={"state": json.dumps(state)})
     (folder / "checkpoint").mkdir(exist_ok=True)
     try:
@@ -149,10 +153,39 @@ def load_checkpoint(folder: Path) -> "Checkpoint | None":
         with safe_open(path, framework="numpy") as file:
             state = json.loads(file.metadata()["state"])
             return Checkpoint(
-                cloud_round=state["cloud_round"], measures=state["measures"], models=file.get_tensor("models")
+                cloud_round=state["cloud_round"],
+                measures=state["measures"],
+                models=file.get_tensor("models"),
+                decisions={int(g): _unpack(packed) for g, packed in state["decisions"].items()},
             )
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise FolderError(f"{path} is damaged ({error}); delete it to start the run again from the beginning") from None
+
+
+def _pack(decision: "Decision") -> dict[str, Any]:
+    """A decision in plain lists; clusters as the clients of each aggregator."""
+    topology = decision.topology
+    return {
+        "asked": [[kind, layers] for kind, layers in decision.asked],
+        "kind": topology.kind,
+        "host": topology.host.tolist(),
+        "clients": [np.flatnonzero(row).tolist() for row in topology.cover],
+        "n_clients": topology.cover.shape[1],
+        "notes": {name: np.asarray(value).tolist() for name, value in topology.notes.items()},
+    }
+
+
+def _unpack(packed: dict[str, Any]) -> "Decision":
+    from fedloom.grouping import Topology
+    from fedloom.simulator import Decision
+
+    cover = np.zeros((len(packed["clients"]), packed["n_clients"]), dtype=np.bool_)
+    for row, clients in zip(cover, packed["clients"]):
+        row[clients] = True
+    notes = {name: np.array(v) if isinstance(v, list) else v for name, v in packed["notes"].items()}
+    topology = Topology(cover=cover, kind=packed["kind"], host=np.array(packed["host"], dtype=np.int64), notes=notes)
+    asked = tuple((kind, tuple(layers) if isinstance(layers, list) else layers) for kind, layers in packed["asked"])
+    return Decision(asked=asked, topology=topology)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -281,7 +314,8 @@ def _write_metrics(folder: Path, measures: list[Measures]) -> None:
 
 
 def _write_topology(folder: Path, simulation: "Simulation") -> None:
-    """Columns: cloud_round from which the line holds, client, aggregator (-1: takes no part), kind, host, home, x_m, y_m."""
+    """Columns: cloud_round from which the line holds, client, aggregator (-1: takes no part), kind, host, home, x_m, y_m,
+    up_s: seconds to send a model to the aggregators, over the slowest link."""
     import polars
 
     frames = []
@@ -299,6 +333,7 @@ def _write_topology(folder: Path, simulation: "Simulation") -> None:
             "home": place.home[client],
             "x_m": position[client, 0],
             "y_m": position[client, 1],
+            "up_s": place.up_s[client],
         }
         frames.append(polars.DataFrame(columns).sort("client", "aggregator"))
     _write_parquet(folder / "topology.parquet", polars.concat(frames))

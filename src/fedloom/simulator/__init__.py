@@ -1,10 +1,12 @@
 """The one loop on a virtual clock, and the ledger."""
 
+from fedloom.simulator.federation import Decision
 from fedloom.simulator.scenarios import Scenario, ScenarioError, scenario
 from fedloom.simulator.simulation import Checkpoint, Place, Result, Simulation, make_method, simulate
 
 __all__ = [
     "Checkpoint",
+    "Decision",
     "Place",
     "Result",
     "Scenario",

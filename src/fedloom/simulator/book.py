@@ -8,7 +8,7 @@ freed by Python. A dry run settles models without values.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +76,13 @@ def settle(target: Model, engine: Engine | None) -> Row | None:
     for model in order:
         model.models, model.jobs = [], []
     return target.row
+
+
+def settle_all(targets: Iterable[Model], engine: Engine | None) -> None:
+    """Compute several models together, in as few batches as one would take."""
+    everything = Model(settled=False)
+    everything.models = [(target, 0.0) for target in targets]
+    settle(everything, engine)
 
 
 def settled_below(roots: list[Model]) -> list[Model]:

@@ -33,16 +33,16 @@ class Way:
     seconds: Floats
     legs: tuple[Leg, ...]
 
-    def book(self, ledger: Ledger, who: Ints, n_bytes: int) -> None:
-        """Enter the messages of `who` into the ledger."""
+    def book(self, ledger: Ledger, who: Ints, n_bytes: int, a_model: bool = True) -> None:
+        """Enter the messages of `who` into the ledger; those that are no model are not counted as links."""
         for leg in self.legs:
             sent = int(leg.sent[who].sum())
             if sent:
                 ledger.send(
                     leg.hop,
                     self.direction,
-                    n_links=int(leg.links[who].sum()),
-                    n_parties=int(np.count_nonzero(leg.links[who])),
+                    n_links=int(leg.links[who].sum()) if a_model else 0,
+                    n_parties=int(np.count_nonzero(leg.links[who])) if a_model else 0,
                     n_bytes=sent * n_bytes,
                     airtime_s=float(leg.seconds[who].sum()),
                     energy_j=float(leg.joules[who].sum()),
@@ -93,7 +93,11 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
         ]
     else:
         hop = "device_head"
-        links = dict.fromkeys(("up", "down"), _pick(snapshot.d2d, topology.host))
+        up = _pick(snapshot.d2d, topology.host)
+        nothing = Link(
+            fixed_s=np.zeros(up.rate_bit_s.shape), rate_bit_s=np.full(up.rate_bit_s.shape, np.inf), power_w=0.0
+        )
+        links = {"up": up, "down": nothing if snapshot.head_broadcast_free else up}
         own = topology.host[:, None] == np.arange(topology.cover.shape[1])[None, :]
         used = np.ones(topology.n_aggregators, np.bool_)
         cloud = [_to_cloud(snapshot, topology.host, used, bits, d) for d in ("down", "up")]

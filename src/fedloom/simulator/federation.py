@@ -1,10 +1,12 @@
 """The one loop: a federation on a virtual clock.
 
 Time is exact and separate from wall time: events are ordered by (time, sequence number). A cloud round is: regroup if the
-method asks for it -> the aggregators fetch the cloud's model -> edge rounds (clients fetch, train, return; the
-aggregator merges) -> the aggregators report -> the cloud merges. The method decides who takes part, how much work there
-is, when to stop waiting and what counts how much; this loop knows no method by name. No model's values are looked at:
-models are noted in the book (fedloom.simulator.book) and computed later, or never in a dry run.
+method asks for it (after collecting the features it wants to see) -> the aggregators fetch the cloud's model -> edge
+rounds (clients fetch, train, return; the aggregator merges) -> the aggregators report -> the cloud merges. The method
+decides who takes part, how much work there is, when to stop waiting and what counts how much; this loop knows no method by
+name. No model's values are looked at, except in features for grouping: models are noted in the book
+(fedloom.simulator.book) and computed later, or never in a dry run. Groupings that were decided on features are kept, so
+that the clock can be run again without training.
 
 Waiting at an aggregator: for everybody (lockstep), until a deadline (who is late is merged in the round that is open
 when the update arrives), or not at all (async: every arrival is merged at once and the client is sent back to work).
@@ -15,7 +17,7 @@ round.
 """
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +32,7 @@ from fedloom.mixing import Arrivals, Reports
 from fedloom.pacing import Offer, Periods, Progress, rounds_in_box
 from fedloom.simulator.book import Dispatch, Model, combine
 from fedloom.simulator.exchange import exchange
+from fedloom.simulator.features import Features, Layers
 from fedloom.simulator.ledger import Ledger
 from fedloom.training.batches import steps_per_pass
 
@@ -64,8 +67,11 @@ class World:
     @property
     def unit_steps(self) -> Ints:
         """(K,) steps of one epoch if work is counted in epochs, else 1."""
-        if self.local_epochs is None:
-            return np.ones(len(self.n_samples), dtype=np.int64)
+        return np.ones(len(self.n_samples), dtype=np.int64) if self.local_epochs is None else self.pass_steps
+
+    @property
+    def pass_steps(self) -> Ints:
+        """(K,) steps of one pass over the client's data."""
         return np.array([steps_per_pass(int(n), self.batch_size, self.drop_last) for n in self.n_samples])
 
     @property
@@ -78,7 +84,9 @@ class World:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CloudRound:
     """The state after a cloud merge. Counts and ledger totals are since the start of the run. edges: the aggregators'
-    models that were merged, with their weights."""
+    models that were merged, with their weights; client_steps (K,): local steps in this cloud round, without features;
+    group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far; up_s (K,): seconds a client
+    needs to send its model to its aggregators."""
 
     cloud_round: int
     edge_rounds: int
@@ -87,12 +95,23 @@ class CloudRound:
     edges: list[tuple[Model, float]]
     topology: Topology
     snapshot: Snapshot
+    client_steps: Ints
+    group_rounds: Ints
+    up_s: Floats
     n_updates: int
     n_late: int
 
     @property
     def local_steps(self) -> int:
         return self.model.steps
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decision:
+    """A grouping that depended on models: which features were asked for, and what came out."""
+
+    asked: tuple[tuple[str, Layers], ...]
+    topology: Topology
 
 
 @dataclass(eq=False)
@@ -131,17 +150,33 @@ class _Group:
     rounds_left: int = 0
     merges_left: int = 0
     local_units: int = 0
+    from_own: bool = False  # members start from what they trained for a feature
     report_at_s: float = 0.0
     asleep: bool = False  # nobody there: with an immediate cloud it wakes up when somebody comes
     on_time: _Flight | None = None
 
 
 class Federation:
-    """The clock's state. `cloud_rounds` runs it; `ledger` holds what was spent so far."""
+    """The clock's state. `cloud_rounds` runs it; `ledger` holds what was spent so far.
 
-    def __init__(self, method: Method, world: World, first: Model) -> None:
+    decisions: groupings by cloud round that depended on features. Those given at the start are not made again.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        world: World,
+        first: Model,
+        features: Features | None = None,
+        decisions: Mapping[int, Decision] | None = None,
+    ) -> None:
         n_clients = len(world.n_samples)
         self.method, self.world = method, world
+        self.decisions: dict[int, Decision] = dict(decisions or {})
+        self._features = features
+        self._collected: dict[tuple[str, Layers], NDArray[np.floating]] = {}  # in this cloud round
+        self._own: _Flight | None = None  # what clients trained for a feature in this cloud round
+        self._own_models: dict[int, Model] = {}
         self.ledger = Ledger()
         self.model = first
         self.time_s = 0.0
@@ -154,7 +189,9 @@ class Federation:
         self._working: dict[int, _Flight] = {}  # async: by client
         self._busy_until = np.zeros(n_clients)
         self._step_count = np.zeros(n_clients, dtype=np.int64)  # picks each client's mini-batches
+        self._client_steps = np.zeros(n_clients, dtype=np.int64)
         self._unit_steps = world.unit_steps
+        self._pass_steps = world.pass_steps
         self._merged_edges: list[tuple[Model, float]] = []
         self._bytes = round(world.model_bits / 8)
         self._reports_due = 0
@@ -164,7 +201,9 @@ class Federation:
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
         """Yield after every cloud round (immediate: after as many reports as there are pace groups)."""
+        n_before = 0
         for g in range(n_rounds):
+            self._client_steps = np.zeros_like(self._client_steps)
             self._enter(g)
             if self.method.cloud != "immediate" or g == 0:
                 counts, n_before = self._counts(), max(group.n_rounds for group in self._groups)
@@ -188,6 +227,9 @@ class Federation:
                 edges=self._merged_edges,
                 topology=self._topology,
                 snapshot=self._now,
+                client_steps=self._client_steps,
+                up_s=self._exchange.client_up.seconds,
+                group_rounds=np.array([group.n_rounds for group in self._groups]) - n_before,
                 n_updates=self._n_updates,
                 n_late=self._n_late,
             )
@@ -206,6 +248,7 @@ class Federation:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
         world, method, before = self.world, self.method, self._snapshot
         now = self._snapshot = world.fleet.snapshot(g)
+        self._collected, self._own, self._own_models = {}, None, {}
         if now is before and method.regroup != "cloud-round":
             return
         self._step_s = now.step_seconds(world.batch_size, world.n_samples)
@@ -215,15 +258,7 @@ class Federation:
             and np.array_equal(before.active, now.active)
         )
         if before is None or method.regroup == "cloud-round" or (method.regroup == "moved" and moved):
-            view = View(
-                needs=method.needs,
-                _snapshot=now,
-                cloud_round=g,
-                all_n_samples=world.n_samples,
-                all_label_counts=world.label_counts,
-                all_step_s=self._step_s,
-            )
-            self._regroup(method.group(view, stream(world.seed, "grouping", g)))
+            self._regroup(self._decide(g))
         self._exchange = exchange(now, self._topology, world.model_bits)
         self._link_s = self._exchange.client_down.seconds + self._exchange.client_up.seconds
         dead = np.flatnonzero(~np.isfinite(self._link_s))
@@ -245,6 +280,71 @@ class Federation:
             if group.asleep and len(group.members):
                 group.asleep = False
                 self._fetch(i)
+
+    def _decide(self, g: int) -> Topology:
+        """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
+        if g in self.decisions:
+            for kind, layers in self.decisions[g].asked:
+                self._pay_for(kind, layers)
+            return self.decisions[g].topology
+        view = View(
+            needs=self.method.needs,
+            _snapshot=self._now,
+            cloud_round=g,
+            all_n_samples=self.world.n_samples,
+            all_label_counts=self.world.label_counts,
+            all_step_s=self._step_s,
+            all_work_s=self._unit_steps * self._periods().local_steps * self._step_s,
+            model_bits=self.world.model_bits,
+            collect=self._collect,
+        )
+        topology = self.method.group(view, stream(self.world.seed, "grouping", g))
+        if self._collected:
+            self.decisions[g] = Decision(asked=tuple(self._collected), topology=topology)
+        return topology
+
+    def _collect(self, kind: str, layers: Layers) -> NDArray[np.floating]:
+        """Features (K, d) for grouping; paid for once in a cloud round."""
+        if (kind, layers) not in self._collected:
+            self._pay_for(kind, layers)
+            assert self._features is not None
+            self._collected[kind, layers] = self._features.values(kind, layers, self.model, self._own_models)
+        return self._collected[kind, layers]
+
+    def _pay_for(self, kind: str, layers: Layers) -> None:
+        """All active clients fetch the cloud's model, compute a feature and send it to the cloud, which waits for all."""
+        if self._features is None or self.method.cloud != "barrier":
+            raise ValueError(
+                "features for grouping need cloud='barrier' (the server waits for them) and a federation that was given "
+                "a way to compute them; fedloom.Simulation does that"
+            )
+        clients = np.flatnonzero(self._now.active)
+        local_steps = self._unit_steps * self._periods().local_steps
+        everyone = Topology(cover=self._now.active[None, :], kind="cloud", host=np.zeros(1, dtype=np.int64))
+        bits = self.world.model_bits * self._features.size(kind, layers)
+        to_cloud = exchange(self._now, everyone, bits).client_up
+        work = self._features.work(kind, local_steps, self._pass_steps)[clients]
+        if kind == "update" and self._own is None:
+            dispatch = self._dispatch(clients, local_steps[clients], [self.model], np.zeros(len(clients), np.int64))
+            self._own = _Flight(
+                dispatch, np.arange(len(clients)), np.zeros(len(clients)), np.zeros(len(clients), np.int64)
+            )
+            after = dispatch.steps_after()
+            self._own_models = {
+                int(k): combine([], [(dispatch, np.array([j]), np.ones(1))], steps=int(after[j]))
+                for j, k in enumerate(clients)
+            }
+        elif kind == "update":
+            work = np.zeros(len(clients))  # trained already, only other layers are sent
+        compute_s = work * self._step_s[clients] * self._jitter(clients)
+        finish_s = compute_s + to_cloud.seconds[clients]
+        if kind != "labels":
+            from_cloud = exchange(self._now, everyone, self.world.model_bits).client_down
+            from_cloud.book(self.ledger, clients, self._bytes, a_model=False)
+            finish_s = finish_s + from_cloud.seconds[clients]
+        to_cloud.book(self.ledger, clients, round(bits / 8), a_model=False)
+        self.ledger.compute(float(compute_s.sum()), float(compute_s.sum()) * self._now.compute_power_w)
+        self.time_s += float(finish_s.max()) if self.method.feature_s is None else self.method.feature_s
 
     def _regroup(self, topology: Topology) -> None:
         """Take over a topology. With an immediate cloud, aggregators keep their models and go on with their rounds."""
@@ -323,6 +423,9 @@ class Federation:
                 self._edge_models[n] = self.model
                 self._fetched[n] = self._version
             start_s += float(down.seconds[group.aggregators].max())
+        group.from_own = self._own is not None and self.method.keep_progress
+        if self._own is not None and group.from_own:
+            self._merge(i, [self._own.split(np.isin(self._own.client, group.members))[0]], 0, count=False)
         periods = self._periods()
         group.rounds_left, group.local_units = periods.edge_rounds, periods.local_steps
         if self.method.box_s is not None:
@@ -393,7 +496,9 @@ class Federation:
         pace = self.method.pace(offer)
         compute_s = pace.steps * offer.step_s * self._jitter(clients)
         finish_s = compute_s + offer.link_s
-        dispatch = self._dispatch(clients, pace.steps)
+        dispatch = self._dispatch(clients, pace.steps, *self._starts(clients, group.from_own))
+        group.from_own = False
+        self._client_steps[clients] += pace.steps
         busy_s = float(compute_s.sum())
         self.ledger.compute(busy_s, busy_s * self._now.compute_power_w)
         self._exchange.client_down.book(self.ledger, clients, self._bytes)
@@ -412,16 +517,22 @@ class Federation:
         last_s = float(finish_s.max())
         return min(pace.close_s, last_s) if pace.early_close else pace.close_s
 
-    def _dispatch(self, clients: Ints, steps: Ints) -> Dispatch:
-        """Jobs of `clients` from the models where they start; clients with the same mixture share one start model."""
+    def _dispatch(self, clients: Ints, steps: Ints, starts: list[Model], start: Ints) -> Dispatch:
+        """Jobs of `clients` (m,) from the models `start` (m,) of `starts`."""
+        dispatch = Dispatch(starts, start, clients, steps, self._step_count[clients])
+        self._step_count[clients] += steps
+        return dispatch
+
+    def _starts(self, clients: Ints, from_own: bool) -> tuple[list[Model], Ints]:
+        """Where clients start: from their own models, or from their aggregators'; those with the same mixture share one."""
+        if from_own:
+            return [self._own_models[int(k)] for k in clients], np.arange(len(clients))
         kinds, start = np.unique(self._start_of[clients], return_inverse=True)
         starts = []
         for weights in self._start_weights[kinds]:
             parts = [(self._edge_models[n], float(weights[n])) for n in np.flatnonzero(weights)]
             starts.append(combine(parts, [], steps=max(m.steps for m, _ in parts)))
-        dispatch = Dispatch(starts, start, clients, steps, self._step_count[clients])
-        self._step_count[clients] += steps
-        return dispatch
+        return starts, start
 
     def _jitter(self, clients: Ints) -> Floats | float:
         """Factors (m,) by which the real computing time differs from the predicted one."""
@@ -473,9 +584,9 @@ class Federation:
             self._working[int(flight.client[0])] = flight
             self._schedule(self.time_s, "arrive", int(flight.client[0]))
 
-    def _merge(self, i: int, flights: list[_Flight], now: int) -> None:
+    def _merge(self, i: int, flights: list[_Flight], now: int, count: bool = True) -> None:
         """New models of the group's aggregators out of these updates; staleness is counted from `now`."""
-        self._n_updates += sum(len(f.positions) for f in flights)
+        self._n_updates += sum(len(f.positions) for f in flights) if count else 0
         for n in self._groups[i].aggregators.tolist() if flights else []:
             mine = [f.split(self._topology.cover[n, f.client])[0] for f in flights]
             mine = [f for f in mine if len(f.positions)]

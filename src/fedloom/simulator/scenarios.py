@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from fedloom._settings import Settings
-from fedloom.data import GaussianSettings, PartitionSettings
+from fedloom.data import GaussianSettings, MagnetSettings, PartitionSettings
 from fedloom.data.settings import IidPartition
 from fedloom.fleet import FleetSettings
 
@@ -29,7 +29,7 @@ class ScenarioError(ValueError):
 class ModelSettings(Settings):
     """A network by name; `hidden`, the widths of its layers, is for mlp; `width`, a factor of all widths, for vgg."""
 
-    kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-bn", "vgg"] = "lenet5"
+    kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-bn", "vgg", "squeezenet", "resnet18"] = "lenet5"
     hidden: tuple[Count, ...] | None = None
     width: Positive | None = None
 
@@ -42,12 +42,13 @@ class ModelSettings(Settings):
 
 
 class TaskSettings(Settings):
-    """Data and model. `data_limit` keeps at most that many samples of each split, class-balanced; `gaussian` describes
-    the generated dataset of that name."""
+    """Data and model. `data_limit` keeps at most that many samples of each split, class-balanced; `gaussian` and
+    `magnet` describe the generated datasets of those names."""
 
     dataset: str = "fashion-mini"
     data_limit: Count | None = None
     gaussian: GaussianSettings | None = None
+    magnet: MagnetSettings | None = None
     standardise: bool = False
     partition: PartitionSettings = IidPartition()
     model: ModelSettings = ModelSettings()
@@ -97,10 +98,19 @@ class TrainingSettings(Settings):
 
 
 class EvaluationSettings(Settings):
-    """Evaluate every so many cloud rounds; `local_samples` test samples per client for local accuracy, 0 for none."""
+    """Evaluate every so many cloud rounds; `local_samples` test samples per client for local accuracy, 0 for none.
+    `theory` adds what convergence bounds are made of: training loss, step mass, and how far gradients of clients, clusters
+    and all differ, which takes a pass of every client over its data."""
 
     every: Count = 1
     local_samples: int = Field(default=100, ge=0)
+    theory: bool = False
+
+    @model_validator(mode="after")
+    def _theory_needs_every_round(self) -> "EvaluationSettings":
+        if self.theory and self.every > 1:
+            raise ValueError(f"theory measures every cloud round; it needs every: 1, got {self.every}")
+        return self
 
 
 class Scenario(Settings):

@@ -1,8 +1,8 @@
 """Running a scenario with a method: the clock, the training it asks for, and what is measured."""
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from fedloom.fleet import Fleet
 from fedloom.grouping import Topology
 from fedloom.methods import METHODS, Method
 from fedloom.simulator.book import Model, settle, settled_below
-from fedloom.simulator.federation import CloudRound, Federation, World
+from fedloom.simulator.features import Features
+from fedloom.simulator.federation import CloudRound, Decision, Federation, World
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.scenarios import ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.training import models, rows
@@ -34,22 +35,25 @@ Measures = dict[str, float | int]
 class Checkpoint:
     """Enough to go on after `cloud_round` rounds: what was measured, and the rows of the models still in use (M, P).
 
-    The clock is not stored: it does not depend on the models, so it is run again without training, which is quick.
+    The clock is not stored: it does not depend on the models but by groupings that were decided on features, which are
+    kept in `decisions`; so it is run again without training, which is quick.
     """
 
     cloud_round: int
     measures: list[Measures]
     models: NDArray[np.float32]
+    decisions: dict[int, Decision] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Place:
-    """Who was where from `cloud_round` on: topology, home cells (K,), positions (K, D)."""
+    """Who was where from `cloud_round` on: topology, home cells (K,), positions (K, D), seconds up to the aggregator (K,)."""
 
     cloud_round: int
     topology: Topology
     home: NDArray[np.int64]
     position_m: NDArray[np.float64]
+    up_s: NDArray[np.float64]
 
     def same_as(self, other: "Place") -> bool:
         pairs = [
@@ -105,7 +109,7 @@ class Simulation:
         self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
         settings, training = scenario.task, scenario.training
         self.dataset = dataset or data.load(
-            settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian
+            settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian, magnet=settings.magnet
         )
         fleet = Fleet.from_settings(scenario.fleet, seed)
         self.parts = self._parts(parts, fleet.snapshot(0).home)
@@ -142,10 +146,19 @@ class Simulation:
         if not dry_run:
             self.engine, self.engine_name = make_engine(self._task(), self.rule, seed, n_workers, engine)
         self._local_tests = self._make_local_tests()
-        self.federation = Federation(method, self.world, Model(None if dry_run else rows.to_row(self.model)))
+        self._features = Features(
+            model=self.model,
+            engine=self.engine,
+            parts=self.parts,
+            label_counts=self.label_counts,
+            n_outputs=n_outputs,
+            batch_size=training.batch_size,
+        )
+        self.federation = self._new_federation()
         self.measures: list[Measures] = []
         self.places: list[Place] = []
         self.cloud_rounds_done = 0
+        self._last_row: NDArray[np.float32] | None = None
         self.engine_s = 0.0  # wall seconds spent training and evaluating
 
     def rounds(self, resume: Checkpoint | None = None) -> Iterator[Measures | None]:
@@ -156,6 +169,7 @@ class Simulation:
                 yield self._measure(None)
             else:
                 self.measures = list(resume.measures)
+                self.federation = self._new_federation(resume.decisions)
             for state in self.federation.cloud_rounds(last):
                 self._note_place(state)
                 done = state.cloud_round
@@ -163,6 +177,7 @@ class Simulation:
                     settle(state.model, None)
                     if done == resume.cloud_round:
                         self._load(resume)
+                        self._last_row = state.model.row
                     self.cloud_rounds_done = done
                     continue
                 self._timed_settle(state.model)
@@ -173,6 +188,10 @@ class Simulation:
             if self.engine is not None:
                 self.engine.close()
 
+    def _new_federation(self, decisions: Mapping[int, Decision] | None = None) -> Federation:
+        first = Model(None if self.dry_run else rows.to_row(self.model))
+        return Federation(self.method, self.world, first, self._features, decisions)
+
     def checkpoint(self) -> Checkpoint:
         """The state after the round that was yielded last."""
         live = [m.row for m in settled_below(self.federation.live_models())]
@@ -180,6 +199,7 @@ class Simulation:
             cloud_round=self.cloud_rounds_done,
             measures=list(self.measures),
             models=np.stack([row for row in live if row is not None]),
+            decisions=dict(self.federation.decisions),
         )
 
     def result(self) -> Result:
@@ -203,9 +223,9 @@ class Simulation:
         return tuple(np.asarray(part, dtype=np.int64) for part in parts)
 
     def _label_counts(self) -> NDArray[np.int64]:
-        if not self.dataset.n_classes:
+        if self.dataset.labels is None:
             return np.zeros((len(self.parts), 0), dtype=np.int64)
-        return data.label_counts(self.dataset.y_train, self.parts, self.dataset.n_classes)
+        return data.label_counts(self.dataset.labels, self.parts, self.dataset.n_labels)
 
     def _task(self) -> Task:
         settings, training = self.scenario.task, self.scenario.training
@@ -249,6 +269,7 @@ class Simulation:
             topology=state.topology,
             home=state.snapshot.home,
             position_m=state.snapshot.position_m,
+            up_s=state.up_s,
         )
         if not self.places or not place.same_as(self.places[-1]):
             self.places.append(place)
@@ -273,6 +294,7 @@ class Simulation:
             assert row is not None
             before = time.perf_counter()
             scores = self.engine.evaluate(row[None])
+            errors = self._errors(row)
             self.engine_s += time.perf_counter() - before
             if self.dataset.n_classes:
                 measures["accuracy"] = float(scores.accuracy[0])
@@ -282,10 +304,48 @@ class Simulation:
                     )
             else:
                 measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
+            measures |= errors
             measures["loss"] = float(scores.loss[0])
             measures["edge_drift"] = _edge_drift(state.edges) if state else 0.0
+            if self.scenario.evaluation.theory:
+                measures |= self._theory(row, state)
+        measures |= _notes(state)
         self.measures.append(measures)
         return measures
+
+    def _theory(self, row: NDArray[np.float32], state: CloudRound | None) -> dict[str, float]:
+        """What bounds are made of: training loss at `row` (P,), and of the cloud round that led there, the mean local steps
+        of a sample's owner and the mismatch of gradients at its start, in means over clusters and over clients."""
+        assert self.engine is not None
+        before, self._last_row = self._last_row, row
+        found = {"train_loss": float(self.engine.evaluate(row[None], "train").loss[0])}
+        if state is None or before is None:
+            return found | {"step_mass": 0.0, "mismatch_cluster": 0.0, "mismatch_client": 0.0}
+        n_samples = self.world.n_samples
+        gradients = self.engine.gradient(before[None], [(0, k) for k in range(len(self.parts))])
+        used = state.topology.cover[state.topology.cover.any(axis=1)]
+        return found | {
+            "step_mass": float(n_samples @ state.client_steps / n_samples.sum()),
+            "mismatch_cluster": float(bounds.cluster_mismatch(gradients, used, n_samples).mean()),
+            "mismatch_client": float(bounds.client_mismatch(gradients, used, n_samples).mean()),
+        }
+
+    def _errors(self, row: NDArray[np.float32]) -> dict[str, float]:
+        """The dataset's own measures of the model `row` (P,) on the test split."""
+        if not self.dataset.errors:
+            return {}
+        assert self.engine is not None
+        predictions = self.engine.outputs(row[None])[0]
+        return {name: error(predictions, self.dataset.y_test) for name, error in self.dataset.errors.items()}
+
+
+def _notes(state: CloudRound | None) -> dict[str, float]:
+    """Means of what the grouping noted, over the aggregators for which it is finite, and of the edge rounds they ran."""
+    if state is None or not state.topology.notes:
+        return {}
+    values = {name: np.atleast_1d(value) for name, value in state.topology.notes.items()}
+    means = {name: float(v[np.isfinite(v)].mean()) for name, v in values.items() if np.isfinite(v).any()}
+    return means | {"rounds_mean": float(state.group_rounds.mean()), "rounds_max": float(state.group_rounds.max())}
 
 
 def _edge_drift(edges: list[tuple[Model, float]]) -> float:

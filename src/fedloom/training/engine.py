@@ -159,6 +159,10 @@ class Engine(Protocol):
         """Loss and correctness of each of M rows on the whole split."""
         ...
 
+    def outputs(self, rows: Rows, split: str = "test") -> NDArray[np.float32]:
+        """Outputs (logits or predictions) of M rows on the whole split, (M, n, outputs)."""
+        ...
+
     def close(self) -> None:
         """Stop the workers; an engine that was closed starts them again when used."""
         ...

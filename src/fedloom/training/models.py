@@ -1,11 +1,12 @@
-"""The networks of the published experiments, as plain `nn.Sequential`s.
+"""The networks of the published experiments, as `nn.Sequential`s: of plain layers, or of blocks with branches.
 
 Every builder takes the shape of one input, (channels, height, width) or (features,), and the number of outputs, and
 raises if the shape does not suit it. Numbers of parameters are those of the papers; the tests count them.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import nn
@@ -104,6 +105,103 @@ def vgg(shape: Shape, n_outputs: int, width: float = 1.0) -> nn.Sequential:
     return nn.Sequential(*layers, nn.Flatten(), *head)
 
 
+class Fire(nn.Module):
+    """SqueezeNet's block: few 1x1 filters, then 1x1 and 3x3 filters side by side, their channels one after the other."""
+
+    def __init__(self, channels: int, squeezed: int, expanded: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Conv2d(channels, squeezed, 1)
+        self.expand1 = nn.Conv2d(squeezed, expanded, 1)
+        self.expand3 = nn.Conv2d(squeezed, expanded, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, channels, side, side) -> (batch, 2 expanded, side, side)."""
+        x = self.squeeze(x).relu()
+        return torch.cat([self.expand1(x), self.expand3(x)], dim=1).relu()
+
+
+class Residual(nn.Module):
+    """ResNet's basic block: two 3x3 convolutions with BatchNorm, added to the input.
+
+    Where the shape changes, the input goes through a 1x1 convolution with BatchNorm.
+    """
+
+    def __init__(self, channels: int, wide: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, wide, 3, stride=stride, padding=1, bias=False),
+            nn.BatchNorm2d(wide),
+            nn.ReLU(),
+            nn.Conv2d(wide, wide, 3, padding=1, bias=False),
+            nn.BatchNorm2d(wide),
+        )
+        self.shortcut = nn.Sequential()
+        if stride != 1 or channels != wide:
+            self.shortcut = nn.Sequential(nn.Conv2d(channels, wide, 1, stride=stride, bias=False), nn.BatchNorm2d(wide))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch, channels, side, side) -> (batch, wide, side / stride, side / stride), rounded up."""
+        added: torch.Tensor = self.body(x) + self.shortcut(x)
+        return added.relu()
+
+
+def squeezenet(shape: Shape, n_outputs: int) -> nn.Sequential:
+    """SqueezeNet 1.1 for small images (LTC, CIFAR100): 773,796 parameters on 32x32x3 with 100 classes.
+
+    As published but for the stem: 3x3 with stride 1 and padding, and no first pooling, so that 32x32 images are 8x8 at the
+    end. Stride and pooling do not change the number of parameters. Weights start as in He et al. (uniform), those of the
+    last convolution from N(0, 0.01^2), biases from 0.
+    """
+    channels, _ = _image(shape, "squeezenet", least=8)
+    pool = partial(nn.MaxPool2d, 3, stride=2, ceil_mode=True)
+    last = nn.Conv2d(512, n_outputs, 1)
+    model = nn.Sequential(
+        nn.Conv2d(channels, 64, 3, padding=1),
+        nn.ReLU(),
+        Fire(64, 16, 64),
+        Fire(128, 16, 64),
+        pool(),
+        Fire(128, 32, 128),
+        Fire(256, 32, 128),
+        pool(),
+        Fire(256, 48, 192),
+        Fire(384, 48, 192),
+        Fire(384, 64, 256),
+        Fire(512, 64, 256),
+        nn.Dropout(0.5),
+        last,
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    for layer in _convolutions(model):
+        if layer is last:
+            nn.init.normal_(layer.weight, std=0.01)
+        else:
+            nn.init.kaiming_uniform_(layer.weight)
+        assert layer.bias is not None
+        nn.init.zeros_(layer.bias)
+    return model
+
+
+def resnet18(shape: Shape, n_outputs: int) -> nn.Sequential:
+    """ResNet-18 for small images (LTC, CIFAR100): 11,220,132 parameters on 32x32x3 with 100 classes.
+
+    The stem is 3x3 with stride 1 without pooling, instead of 7x7 with stride 2 and pooling. Convolutions have no bias and
+    start as in He et al. (normal, fan out).
+    """
+    channels, _ = _image(shape, "resnet18", least=8)
+    layers: list[nn.Module] = [nn.Conv2d(channels, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    here = 64
+    for wide, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
+        layers += [Residual(here, wide, stride), Residual(wide, wide, 1)]
+        here = wide
+    model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(here, n_outputs))
+    for layer in _convolutions(model):
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    return model
+
+
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "softmax": softmax,
     "mlp": mlp,
@@ -111,6 +209,8 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
     "cnn": cnn,
     "cnn-bn": cnn_bn,
     "vgg": vgg,
+    "squeezenet": squeezenet,
+    "resnet18": resnet18,
 }
 
 
@@ -134,6 +234,10 @@ def _image(shape: Shape, name: str, least: int) -> tuple[int, int]:
             f"got inputs of shape {shape}: choose softmax or mlp, or another dataset"
         )
     return shape[0], shape[1]
+
+
+def _convolutions(model: nn.Module) -> Iterator[nn.Conv2d]:
+    return (layer for layer in model.modules() if isinstance(layer, nn.Conv2d))
 
 
 def _after_two_convolutions(side: int) -> int:

@@ -99,6 +99,12 @@ class TorchEngine:
         mean = sums / n
         return Scores(loss=mean[:, 0], correct=correct, rmse=np.sqrt(mean[:, 1]), mae=mean[:, 2])
 
+    def outputs(self, rows: Rows, split: str = "test") -> NDArray[np.float32]:
+        _check.one_of("split", split, ("train", "test"))
+        with _one_thread():
+            found = [self._local().outputs(torch.from_numpy(row), split) for row in _as_rows(rows, self.n_params)]
+        return np.stack(found)
+
     def gradient(self, rows: Rows, jobs: Sequence[tuple[int, int]]) -> Rows:
         rows = _as_rows(rows, self.n_params)
         out = np.zeros((len(jobs), self.n_params), dtype=np.float32)
@@ -222,6 +228,14 @@ class _Trainer:
         by_name = {id(p): g for p, g in zip(self.params, total)}
         parts = [by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for _, t in model_rows.tensors(self.model)]
         return torch.cat(parts).detach().numpy()
+
+    def outputs(self, row: torch.Tensor, split: str) -> NDArray[np.float32]:
+        """Outputs (n, outputs) on the whole split."""
+        self.row.copy_(row)
+        self.model.eval()
+        with torch.inference_mode():
+            x = self.x[split]
+            return torch.cat([self.model(x[a : a + EVAL_BATCH]) for a in range(0, len(x), EVAL_BATCH)]).numpy()
 
     def evaluate(
         self, row: torch.Tensor, split: str, low: int, high: int

@@ -1,0 +1,119 @@
+"""LTC: clusters around devices that learn in the same direction as all clients together and finish a round quickly.
+
+    theta_c = angle(phi_c, phi),  phi_c = sum_{i in c} n_i phi_i / n_c     direction of a cluster against that of all
+    T_c = min_j max_i (t'_i + t''_ij)                                       round time with the best member as head
+    r_c = floor(T_g / T_c)                                                  rounds in the time box
+
+D. Wu, M. Boban, F. Dressler, "Hierarchical Federated Learning in Device-to-Device Networks with Learning-Topology
+Co-Optimization". Every cloud round clients reveal a feature phi_i, and a local search swaps and moves them between clusters
+where the one of theta and T gains at least z times what the other loses.
+
+Features: "update" (change of the model by local training), "crop" (of the smallest convolutions only), "prediction" (mean
+output of the current model), or "skew" (label counts; the distance from the overall labels instead of an angle).
+Solutions "1.1", "1.2", "2", "3" are the criteria compared in the paper.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fedloom import _check
+from fedloom.grouping import Need, Topology, View, complementary_clusters, swap_search
+from fedloom.methods.method import Group, Method
+
+FEATURES = {
+    "update": ("update", None, Need.UPDATES),
+    "crop": ("update", 1, Need.UPDATES),
+    "prediction": ("prediction", None, Need.PREDICTIONS),
+    "skew": ("labels", None, Need.LABELS),
+}
+STARTS = ("random", "complementary")
+
+
+def method(
+    solution: str | float = "1.1",
+    feature: str = "update",
+    n_clusters: int | None = None,
+    size_min: int | None = None,
+    size_max: int | None = None,
+    n_trials: int = 80,
+    z: float | None = None,
+    choice: str = "random",
+    start: str = "random",
+    box_s: float = 120.0,
+    feature_s: float | None = None,
+    keep_progress: bool = True,
+    crop_layers: int = 1,
+) -> Method:
+    """n_clusters: by default one for five clients, at least two. start: clusters to begin with, by chance or with
+    complementary directions (A+). box_s: seconds of a cloud round; feature_s: seconds to collect features, if not what
+    it takes. crop_layers: how many of the smallest convolutions "crop" reveals."""
+    _check.one_of("feature", feature, tuple(FEATURES))
+    _check.one_of("start", start, STARTS)
+    kind, layers, need = FEATURES[feature]
+    layers = crop_layers if feature == "crop" else layers
+
+    def group(view: View, rng: np.random.Generator) -> Topology:
+        who = np.flatnonzero(view.trusted)
+        features = view.features(kind, layers)[who]
+        n = clusters_for(len(who), n_clusters)
+        sizes, work_s, link_s = view.n_samples[who], view.work_s[who], view.link_s[np.ix_(who, who)]
+        first = None
+        if start == "complementary":
+            first = complementary_clusters(features, work_s, n_clusters=n, sigma_t=0.5, sigma_ft=0.8, rng=rng)
+        found = swap_search(
+            features,
+            sizes,
+            work_s,
+            link_s,
+            n_clusters=n if first is None else len(first),
+            size_min=size_min,
+            size_max=size_max,
+            n_trials=n_trials,
+            solution=str(solution),
+            z=z,
+            choice=choice,
+            start=first,
+            t_cap=10 * box_s,
+            metric="skew" if feature == "skew" else "angle",
+            rng=rng,
+        )
+        notes: dict[str, Any] = {"theta": found.theta, "round_s": found.round_s, "swaps": float(len(found.accepted))}
+        return Topology.of_heads([who[c] for c in found.clusters], who[found.heads], len(view.active), notes)
+
+    return d2d_method(
+        "ltc",
+        f"device clusters by swap search on direction ({feature}) and round time, time-boxed",
+        group,
+        {Need.SPEEDS, Need.LINKS, need},
+        box_s,
+        feature_s,
+        keep_progress,
+    )
+
+
+def d2d_method(
+    name: str,
+    summary: str,
+    group: Group,
+    needs: set[Need],
+    box_s: float,
+    feature_s: float | None = None,
+    keep_progress: bool = True,
+) -> Method:
+    """Clusters around devices, made anew in every cloud round, that run the rounds which fit into a time box."""
+    return Method(
+        name=name,
+        summary=summary,
+        group=group,
+        needs=frozenset({Need.SIZES} | needs),
+        regroup="cloud-round",
+        box_s=box_s,
+        feature_s=feature_s,
+        keep_progress=keep_progress,
+    )
+
+
+def clusters_for(n_clients: int, n_clusters: int | None) -> int:
+    """One cluster for five clients and at least two, if nothing else is asked for."""
+    return min(n_clients, max(2, round(n_clients / 5))) if n_clusters is None else n_clusters
