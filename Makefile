@@ -42,6 +42,7 @@ bench: setup
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/dry_run.py
+	$(BIN)/python benchmarks/swap_search.py
 
 # The native kernels under the address and undefined-behaviour sanitizers, through their tests: the installed builds are
 # exchanged for the time of the run.

@@ -6,7 +6,7 @@ import numpy as np
 
 SOLUTIONS = ("1.1", "1.2", "2", "3")
 Z = {"1.1": 1.05, "1.2": 1.05, "2": 1.05, "3": 1.8}
-TOL = 1e-12
+TOL, LEAST = 1e-12, 1e-9
 
 
 def angle_of(psi):
@@ -53,8 +53,8 @@ def change(old, new):
 def pays(mu, new, z):
     r1, r2 = change(mu[0], new[0]), change(mu[1], new[1])
     if z == math.inf:
-        return max(r1, r2) <= TOL and min(r1, r2) < -TOL
-    return (r2 < -TOL and z * r1 + r2 <= TOL) or (r1 < -TOL and z * r2 + r1 <= TOL)
+        return max(r1, r2) <= LEAST and min(r1, r2) < -LEAST
+    return (r2 < -LEAST and z * r1 + r2 <= TOL) or (r1 < -LEAST and z * r2 + r1 <= TOL)
 
 
 def metrics(solution, values):
@@ -118,7 +118,7 @@ def naive_swap_search(
             chosen = good[rng.integers(len(good))]
         else:
             lowest = min(g[0] for g in good)
-            chosen = next(g for g in good if g[0] <= lowest + TOL)
+            chosen = next(g for g in good if g[0] <= lowest + LEAST)
         _, leaves, joins, (clusters[c1], clusters[c2]), (values[c1], values[c2]) = chosen
         accepted.append((trial, c1, c2, leaves, joins))
         idle = 0

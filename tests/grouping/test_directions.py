@@ -134,6 +134,10 @@ def test_no_direction_is_at_a_right_angle():
     np.testing.assert_array_equal(theta(np.zeros((3, 2)), [1, 1, 1], [[0, 1], [2]]), [np.pi / 2] * 2)
     np.testing.assert_array_equal(theta(phi[[1, 2]], [1, 1], [[0], [1]]), [np.pi / 2] * 2)  # all together have none
     np.testing.assert_array_equal(theta(phi[:2], [0, 2], [[0], [1]]), [np.pi / 2, 0])  # nor has who has no samples
+    nearly = np.array(
+        [[1e6, 0.0], [3e5, 0.0], [0.5 - 3e5, 0.0]]
+    )  # what is left of 1 and 2 is less than a millionth of 0
+    np.testing.assert_array_equal(theta(nearly, [1, 1, 1], [[0], [1, 2]]), [0, np.pi / 2])
 
 
 @given(populations(), st.booleans())

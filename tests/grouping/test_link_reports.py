@@ -69,6 +69,12 @@ def test_a_link_that_only_one_end_calls_down_is_a_mismatch_and_down():
     assert check.believed.tolist() == [[0, 0], [0, 0]]
 
 
+def test_a_link_that_takes_no_time_is_equal_to_itself_only():
+    check = check_link_reports([[0, np.inf, np.inf], [np.inf, 0, 2], [5, 2, 0]])
+    assert np.argwhere(check.mismatch).tolist() == [[0, 2], [2, 0]]
+    assert check.believed.tolist() == [[0, np.inf, 5], [np.inf, 0, 2], [5, 2, 0]]
+
+
 def test_the_diagonal_says_nothing():
     check = check_link_reports([[np.inf, 2], [2, np.nan]])
     assert not check.mismatch.any()
@@ -85,8 +91,9 @@ def test_who_is_late():
     [
         (lambda: check_link_reports(np.ones((2, 3))), "reports must be a square matrix, got shape (2, 3)"),
         (lambda: check_link_reports([[0, -1], [1, 0]]), "reports, but for the diagonal, must be at least 0, got -1"),
-        (lambda: check_link_reports([[0, np.inf], [1, 0]]), "must be finite, got inf at index [0, 1]"),
-        (lambda: check_link_reports(G1_REPORTS, rtol=-1), "rtol must be at least 0, got -1"),
+        (lambda: check_link_reports([[0, np.nan], [1, 0]]), "must be at least 0, got nan"),
+        (lambda: check_link_reports(G1_REPORTS, rtol=-1), "rtol must be at least 0 and below 1, got -1"),
+        (lambda: check_link_reports(G1_REPORTS, rtol=1.0), "rtol must be at least 0 and below 1, got 1"),
         (lambda: late_senders([1.0], [1.0, 2.0]), "observed_s and promised_s must have one shape, got (1,) and (2,)"),
         (lambda: late_senders([1.0], [np.nan]), "promised_s must be at least 0, got nan"),
     ],

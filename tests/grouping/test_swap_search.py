@@ -97,17 +97,12 @@ metric_values = st.floats(1e-3, 1e3)
 def test_the_trade_off_is_symmetric_free_of_units_and_harder_with_z(mu1, mu2, new1, new2, z, unit, more):
     one = bool(valid(mu1, mu2, new1, new2, z))
     assert one == valid(mu2, mu1, new2, new1, z)
-    slack = (
-        z * relative_change(mu1, new1) + relative_change(mu2, new2),
-        z * relative_change(mu2, new2) + relative_change(mu1, new1),
-    )
-    if min(abs(s) for s in slack) > 1e-9:  # in the middle of the boundary units may decide
+    r1, r2 = float(relative_change(mu1, new1)), float(relative_change(mu2, new2))
+    if min(abs(z * r1 + r2), abs(z * r2 + r1), abs(r1), abs(r2)) > 1e-9:  # nearer to the boundary rounding may decide
         assert one == valid(unit * mu1, mu2, unit * new1, new2, z) == valid(mu1, unit * mu2, new1, unit * new2, z)
+        assert valid(mu1, mu2, new1, new2, INF) == (new1 < mu1 and new2 < mu2)
     assert one or not valid(mu1, mu2, new1, new2, z * more)
-    assert valid(mu1, mu2, new1, new2, INF) <= one
-    assert valid(mu1, mu2, new1, new2, INF) == (new1 <= mu1 and new2 <= mu2 and (new1 < mu1 or new2 < mu2)) or (
-        min(abs(new1 / mu1 - 1), abs(new2 / mu2 - 1)) < 1e-11
-    )
+    assert one or not valid(mu1, mu2, new1, new2, INF)
     if one:
         assert new1 * new2 < mu1 * mu2
 
@@ -146,21 +141,21 @@ def test_g4_start():
 
 
 def test_g4_every_candidate():
-    before, (theta, times) = g4_tables()
+    _, (theta, times) = g4_tables()
     for row, (leaves, joins, theta1, theta2, t1, t2, heads, _) in enumerate(G4):
         assert [_listed(theta[0])[row], _listed(theta[1])[row]] == pytest.approx([theta1, theta2], abs=1e-6)
         assert [_listed(times[0])[row], _listed(times[1])[row]] == [t1, t2]
         pair = [exchange(G4_CLUSTERS[0], leaves, joins), exchange(G4_CLUSTERS[1], joins, leaves)]
         assert heads_and_times(round_matrix(G4_COMPUTE, G4_LINK), pair)[0].tolist() == list(heads)
     for column, solution in enumerate(SOLUTIONS):
-        accept, _ = trade_off(solution, Z[solution])(before, [theta, times])
+        accept, _ = trade_off(solution, Z[solution])([theta, times])
         assert "".join("-Y"[int(ok)] for ok in _listed(accept)) == "".join(row[7][column] for row in G4)
 
 
 @pytest.mark.parametrize(("solution", "score"), list(zip(SOLUTIONS, [-0.820086, -1.640795, -1.823275, -0.824618])))
 def test_g4_best(solution, score):
-    before, after = g4_tables()
-    accept, scores = trade_off(solution, Z[solution])(before, after)
+    _, after = g4_tables()
+    accept, scores = trade_off(solution, Z[solution])(after)
     allowed = np.where(_listed(accept), _listed(scores), INF)
     assert allowed.argmin() == 10 and allowed.min() == pytest.approx(score, abs=1e-6)
     found = swap_search(
@@ -242,7 +237,7 @@ def searches(draw):
 
 
 @given(searches(), st.integers(0, 2**32))
-@settings(max_examples=250)
+@settings(max_examples=150)
 def test_the_fast_search_takes_the_same_path_as_the_one_from_the_paper(search, seed):
     features, n_samples, compute, link, options, z = search
     fast, slow = rng(seed), rng(seed)
@@ -263,7 +258,7 @@ def test_the_searches_above_are_worth_comparing():
     kinds, n_changed = set(), []
 
     @given(searches(), st.integers(0, 2**32))
-    @settings(max_examples=150, database=None)
+    @settings(max_examples=250, database=None)
     def collect(search, seed):
         features, n_samples, compute, link, options, _ = search
         found = swap_search(features, n_samples, compute, link, **options, rng=rng(seed))
@@ -271,7 +266,7 @@ def test_the_searches_above_are_worth_comparing():
         kinds.update((options["solution"], c.leaves is None, c.joins is None) for c in found.accepted)
 
     collect()
-    assert np.mean(np.array(n_changed) >= 3) > 0.3
+    assert np.mean(np.array(n_changed) >= 3) > 0.25
     assert len(kinds) == 4 * 3
 
 
@@ -383,6 +378,20 @@ def test_patience_ends_the_search():
     assert settled.accepted[-1].trial + 30 == settled.n_trials < 5000
 
 
+def test_the_best_change_is_the_first_of_those_that_differ_by_rounding_only():
+    def judge(after):
+        score = np.ones(after[0].shape[1:])
+        score[1, 0], score[1, 1] = -1.0, -1.0 - 1e-11
+        return np.ones(score.shape, dtype=bool), score
+
+    search = {"bounds": (1, 4), "n_trials": 1, "choice": "best", "patience": None}
+    start = [np.array([0, 1]), np.array([2, 3])]
+    found = loop.local_search([Angle(np.ones((4, 1)), np.ones(4))], judge, start, **search, rng=rng(0))
+    (change,) = found.accepted
+    first, second = start[change.first], start[change.second]
+    assert (change.leaves, change.joins) == (first[1], second[0])
+
+
 def test_one_cluster_is_returned_as_it_is():
     phi, sizes, compute, link = world(5)
     found = swap_search(phi, sizes, compute, link, n_clusters=1, rng=rng())
@@ -414,15 +423,20 @@ def test_dead_clusters_come_to_life():
 
 
 def test_the_cap_is_ten_times_the_slowest_live_link_by_default():
-    # Giving up a dead cluster (T 110 to 3 and 2) is worth any angle; with a cap of 4.0 it is worth less.
-    phi = np.array([[1, 0], [1, 0.1], [1, 0], [1, 0.1]])
+    # The slowest arrival is 10 + 1 s, so the dead cluster {0, 1} counts 110 s. How much worse the angles may get to bring
+    # it to life depends on that.
     link = np.ones((4, 4))
     link[0, 1] = link[1, 0] = INF
     compute = np.array([1.0, 1.0, 1.0, 10.0])
-    options = {"n_clusters": 2, "start": [[0, 1], [2, 3]], "n_trials": 1, "choice": "best", "rng": rng()}
-    default = swap_search(phi, np.ones(4), compute, link, **options)
-    by_hand = swap_search(phi, np.ones(4), compute, link, **options | {"t_cap": 110.0, "rng": rng()})
-    assert default.accepted == by_hand.accepted != []
+
+    def search(seed, t_cap):
+        phi = rng(seed).normal(size=(4, 2))
+        options = {"n_clusters": 2, "start": [[0, 1], [2, 3]], "n_trials": 1, "t_cap": t_cap}
+        return swap_search(phi, np.ones(4), compute, link, **options, rng=rng(seed)).accepted
+
+    default = [search(seed, None) for seed in range(200)]
+    assert default == [search(seed, 110.0) for seed in range(200)]
+    assert default != [search(seed, 50.0) for seed in range(200)]
 
 
 def test_sizes_are_bounded_by_half_and_one_and_a_half_of_the_mean():

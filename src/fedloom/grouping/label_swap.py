@@ -71,12 +71,17 @@ def label_swap(
     )
 
 
-def _no_more_skew(before: Floats, after: Sequence[Floats]) -> tuple[Mask, Floats]:
-    """Skews of a pair before (1, 2) and after (2, ...) -> which are as good at least, and what they add (...)."""
-    change = after[0].sum(axis=0) - before[0].sum()
+def _no_more_skew(after: Sequence[Floats]) -> tuple[Mask, Floats]:
+    """Skews of a pair after each change, (2, n1 + 1, n2 + 1) -> which are as good at least, and what they add."""
+    change = _added_skew(after)
     return change <= SAME, change
 
 
-def _less_skew(before: Floats, after: Sequence[Floats]) -> tuple[Mask, Floats]:
-    change = after[0].sum(axis=0) - before[0].sum()
+def _less_skew(after: Sequence[Floats]) -> tuple[Mask, Floats]:
+    change = _added_skew(after)
     return change < -SAME, change
+
+
+def _added_skew(after: Sequence[Floats]) -> Floats:
+    total = after[0].sum(axis=0)
+    return np.asarray(total - total[-1, -1])

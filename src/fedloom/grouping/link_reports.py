@@ -32,7 +32,8 @@ class LinkCheck:
 
 
 def check_link_reports(reports: ArrayLike, rtol: float = 0.05) -> LinkCheck:
-    """Compare reports (K, K) of throughputs: row i is what client i says, in any unit, 0 for a link that is down.
+    """Compare reports (K, K) of throughputs: row i is what client i says, in any unit, 0 for a link that is down and
+    infinite for one that takes no time.
 
     A mismatch is a difference of more than rtol times the larger report. The diagonal is ignored and believed as is.
 
@@ -44,12 +45,13 @@ def check_link_reports(reports: ArrayLike, rtol: float = 0.05) -> LinkCheck:
     n = len(said)
     if said.shape != (n, n):
         raise ValueError(f"reports must be a square matrix, got shape {said.shape}")
-    _check.positive("rtol", rtol, zero=True)
+    if not 0 <= rtol < 1:
+        raise ValueError(f"rtol must be at least 0 and below 1, got {rtol:g}")
     diagonal = said.diagonal().copy()
     np.fill_diagonal(said, 0.0)
     _check.positive("reports, but for the diagonal,", said, zero=True)
     lower, higher = np.minimum(said, said.T), np.maximum(said, said.T)
-    mismatch = (lower < higher) & (lower < (1 - rtol) * higher)  # infinite, a link that takes no time, is equal to itself
+    mismatch = (lower < higher) & (lower < (1 - rtol) * higher)  # infinite is equal to itself
     counts = mismatch.sum(axis=1)
     believed = lower
     np.fill_diagonal(believed, diagonal)

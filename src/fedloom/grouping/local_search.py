@@ -3,7 +3,8 @@
 What a change is worth is a matter of measures, one number per cluster each, and of a judge that compares the numbers of a
 pair before and after. A measure gives them for all changes of a pair at once, as tables (n1 + 1, n2 + 1): entry (i, j)
 is the swap of the i-th member of the first cluster with the j-th of the second. The last row and column stand for
-nobody, client K, so that a move is a swap with nobody. K clients, N clusters.
+nobody, client K, so that a move is a swap with nobody, and the last entry of all is the pair as it is. K clients, N
+clusters.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,10 +19,10 @@ from fedloom import _check
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Judge = Callable[[Floats, Sequence[Floats]], tuple[Mask, Floats]]
+Judge = Callable[[Sequence[Floats]], tuple[Mask, Floats]]
 
 CHOICES = ("random", "best")
-TIE = 1e-12  # scores that differ by less are equal: sums in another order differ in rounding only
+TIE = 1e-9  # scores that differ by less are equal: they may differ in rounding only
 REFRESH = 1000  # changes after which sums are formed anew, against drift
 
 
@@ -83,8 +84,8 @@ def local_search(
 ) -> Search:
     """Change pairs of clusters for the better, `n_trials` times.
 
-    judge: values of the pair before (measures, 2) and after every change, (2, n1 + 1, n2 + 1) per measure -> which are
-    acceptable and their scores, the smaller the better. bounds: smallest and largest size that moves may lead to; None:
+    judge: values of the pair after every change, (2, n1 + 1, n2 + 1) for each measure -> which changes are acceptable,
+    and their scores, the smaller the better. bounds: smallest and largest size that moves may lead to; None:
     no moves. Changes are listed as swaps (p, q) with p in the first cluster outside and q in the second inside, then
     moves of each p, then moves of each q.
     """
@@ -94,18 +95,18 @@ def local_search(
         _check.whole("patience", patience)
     nobody = sum(len(c) for c in clusters)
     members = [np.append(c, nobody) for c in clusters]
-    values = np.stack([m.restart(clusters) for m in measures])
+    for measure in measures:
+        measure.restart(clusters)
     accepted: list[Change] = []
     trial = idle = 0
     while trial < n_trials and len(clusters) > 1 and (patience is None or idle < patience):
         trial += 1
         idle += 1
-        pair = rng.choice(len(clusters), 2, replace=False)
-        c1, c2 = pair.tolist()
+        c1, c2 = rng.choice(len(clusters), 2, replace=False).tolist()
         first, second = members[c1], members[c2]
         n1, n2 = len(first) - 1, len(second) - 1
         after = [m.after(c1, c2, first, second) for m in measures]
-        accept, score = judge(values[:, pair], after)
+        accept, score = judge(after)
         if bounds is None or n1 <= bounds[0] or n2 >= bounds[1]:
             accept[:, n2] = False
         if bounds is None or n2 <= bounds[0] or n1 >= bounds[1]:
@@ -122,13 +123,12 @@ def local_search(
         leaves, joins = int(first[i]), int(second[j])
         members[c1] = np.array(sorted({*first.tolist()} - {leaves} | {joins, nobody}))
         members[c2] = np.array(sorted({*second.tolist()} - {joins} | {leaves, nobody}))
-        values[:, pair] = [table[:, i, j] for table in after]
-        for measure in measures:
-            measure.apply(c1, c2, leaves, joins)
         gone, come = (None if k == nobody else k for k in (leaves, joins))
         accepted.append(Change(trial, c1, c2, gone, come))
-        if len(accepted) % REFRESH == 0:
-            values = np.stack([m.restart([c[:-1] for c in members]) for m in measures])
+        for measure in measures:
+            measure.apply(c1, c2, leaves, joins)
+            if len(accepted) % REFRESH == 0:
+                measure.restart([c[:-1] for c in members])
         idle = 0
     clusters = [c[:-1] for c in members]
     values = np.stack([m.restart(clusters) for m in measures])

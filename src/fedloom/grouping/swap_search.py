@@ -16,8 +16,8 @@ One of the valid changes is made, by chance as published or the best. By (1 + al
 mu1 mu2 of its pair; 1.2 lowers the product of theta_c T_c over all clusters and cannot run in circles. theta: see
 `directions`, T: see `round_time`. K clients, N clusters.
 
-The published text leaves open, and here is: the size bounds, which apply to moves in both directions; "best", the smallest
-r1 + r2, ties (1e-12) to the first in the list; and rounds longer than t_cap, which count as t_cap.
+Our choices, where the published text is silent: the size bounds, which apply to moves in both directions; "best", the smallest
+r1 + r2, ties (1e-9) to the first in the list; and rounds longer than t_cap, which count as t_cap.
 """
 
 from collections.abc import Sequence
@@ -38,6 +38,7 @@ Mask = NDArray[np.bool_]
 Z = {"1.1": 1.05, "1.2": 1.05, "2": 1.05, "3": 1.8}  # as published
 METRICS = ("angle", "skew")
 TOL = 1e-12  # smaller relative changes are rounding
+LEAST = 1e-9  # by which something must get better in a search: small angles from a Gram matrix are no sharper
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +133,7 @@ def valid(mu1: ArrayLike, mu2: ArrayLike, new1: ArrayLike, new2: ArrayLike, z: f
     >>> valid(1.0, 1.0, [1.1, 1.1, 0.9], [0.895, 0.896, 0.9], z=1.05).tolist()
     [True, False, True]
     """
-    return _pays(relative_change(mu1, new1), relative_change(mu2, new2), z)
+    return _pays(relative_change(mu1, new1), relative_change(mu2, new2), z, TOL)
 
 
 def relative_change(old: ArrayLike, new: ArrayLike) -> Floats:
@@ -145,15 +146,17 @@ def relative_change(old: ArrayLike, new: ArrayLike) -> Floats:
 
 
 def trade_off(solution: str, z: float) -> Judge:
-    """Which changes a solution takes: theta, T of a pair before (2, 2) and after, (2, ...) each -> mask, score (...)."""
+    """Which changes a solution takes: theta and T of a pair after each, (2, n1 + 1, n2 + 1), the last of all being the
+    pair as it is -> mask, score (n1 + 1, n2 + 1). Only what gets better by 1e-9 at least is taken: angles are no sharper.
+    """
 
-    def judge(before: Floats, after: Sequence[Floats]) -> tuple[Mask, Floats]:
-        (theta, t), (new_theta, new_t) = before, after
+    def judge(after: Sequence[Floats]) -> tuple[Mask, Floats]:
+        theta, t = after
         changes = [
-            (relative_change(mu1, new1), relative_change(mu2, new2))
-            for (mu1, mu2), (new1, new2) in zip(_metrics(solution, theta, t), _metrics(solution, new_theta, new_t))
+            (relative_change(new1[-1, -1], new1), relative_change(new2[-1, -1], new2))
+            for new1, new2 in _metrics(solution, theta, t)
         ]
-        accept = np.logical_and.reduce([_pays(r1, r2, z) for r1, r2 in changes])
+        accept = np.logical_and.reduce([_pays(r1, r2, z, LEAST) for r1, r2 in changes])
         return accept, np.asarray(sum(r1 + r2 for r1, r2 in changes))
 
     return judge
@@ -169,11 +172,11 @@ def _metrics(solution: str, theta: Floats, t: Floats) -> list[tuple[Floats, Floa
     return [(theta[0] + theta[1] if solution == "2" else t[0] + t[1], ratio)]
 
 
-def _pays(r1: Floats, r2: Floats, z: float) -> Mask:
-    """The condition on relative changes. z infinite: neither grows."""
+def _pays(r1: Floats, r2: Floats, z: float, least: float) -> Mask:
+    """The condition on relative changes; `least` is how much better is better. z infinite: neither grows."""
     if z == np.inf:
-        return np.asarray((r1 <= TOL) & (r2 <= TOL) & ((r1 < -TOL) | (r2 < -TOL)))
-    return np.asarray(((r2 < -TOL) & (z * r1 + r2 <= TOL)) | ((r1 < -TOL) & (z * r2 + r1 <= TOL)))
+        return np.asarray((r1 <= least) & (r2 <= least) & ((r1 < -least) | (r2 < -least)))
+    return np.asarray(((r2 < -least) & (z * r1 + r2 <= TOL)) | ((r1 < -least) & (z * r2 + r1 <= TOL)))
 
 
 def _exchange_rate(solution: str, z: float | None, strict: bool) -> float:
