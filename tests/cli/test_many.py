@@ -120,3 +120,19 @@ def test_an_unknown_scale_is_refused(paper, tmp_path):
             quiet=True,
             as_json=True,
         )
+
+
+def test_a_folder_of_an_older_version_is_recognised_by_what_it_means(tmp_path, small):
+    from fedloom.cli.many import scenario_file
+    from fedloom.record.folder import FolderError
+    from fedloom.simulator import scenario
+
+    content = scenario(small).model_dump_json()
+    older = json.loads(content)
+    del older["evaluation"], older["fleet"]["uncovered"]  # settings that did not exist then
+    (tmp_path / "scenario.json").write_text(json.dumps(older))
+    assert scenario_file(tmp_path, content) == tmp_path / "scenario.json"
+    older["fleet"]["uncovered"] = "drop"
+    (tmp_path / "scenario.json").write_text(json.dumps(older))
+    with pytest.raises(FolderError, match="holds runs of another scenario"):
+        scenario_file(tmp_path, content)

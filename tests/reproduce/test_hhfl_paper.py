@@ -140,3 +140,12 @@ def test_items_by_name():
         find_items("hhfl:fig44")
     with pytest.raises(ValueError, match="no item ''"):
         find_items("hhfl:")
+
+
+def test_keys_do_not_depend_on_defaults_that_are_spelt_out():
+    from fedloom.reproduce import Setup
+
+    plain = Setup(scenario={"fleet": {"n_devices": 3}}, method="fedavg")
+    spelt_out = Setup(scenario={"fleet": {"n_devices": 3, "homes": "even"}, "name": "x"}, method="fedavg")
+    other = Setup(scenario={"fleet": {"n_devices": 3, "homes": "random"}}, method="fedavg")
+    assert plain.key() == spelt_out.key() != other.key()

@@ -87,13 +87,14 @@ def run_many(
 def scenario_file(folder: Path, content: str) -> Path:
     """The scenario for the runs to read (JSON is YAML); a folder with runs of another scenario is left alone."""
     from fedloom.record.folder import FolderError
+    from fedloom.simulator import scenario
 
     file = folder / "scenario.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
             file.write_text(content, encoding="utf-8")
-        elif file.read_text(encoding="utf-8") != content:
+        elif scenario(file) != scenario(json.loads(content)):  # settings that are newer than the file have their defaults
             raise FolderError(
                 f"{folder} holds runs of another scenario (see {file}); choose another --out or delete it"
             )

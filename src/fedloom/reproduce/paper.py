@@ -21,10 +21,13 @@ class Setup:
     method: str
 
     def key(self) -> str:
-        """A hash of everything that decides the results but the seed; name and description of a scenario do not."""
+        """A hash of what decides the results but the seed: settings other than the defaults, and the method.
+
+        So runs stay valid when settings are added later; whether a default has changed is seen in the folder.
+        """
         from fedloom.simulator import scenario
 
-        content = scenario(self.scenario).model_dump(mode="json", exclude={"name", "description"})
+        content = scenario(self.scenario).model_dump(mode="json", exclude={"name", "description"}, exclude_defaults=True)
         return hashlib.sha256(json.dumps([content, self.method], sort_keys=True).encode()).hexdigest()[:16]
 
 
