@@ -179,8 +179,9 @@ def _two_by_two(layer: Any) -> None:
 class NativeEngine:
     """Trains and evaluates with the compiled kernels; see fedloom.training.engine for the contract.
 
-    Memory per thread: the values of one client's batch in every layer, four copies of the model at most, and four result
-    rows. Nothing is allocated while a client trains, except when its batch size changes.
+    Memory per thread: the values of one client's batch in every layer (about three times as much around a convolution), four
+    copies of the model at most, and four result rows; all but the rows is kept for the next call. Nothing is allocated while
+    a client trains, except when its batch size changes.
     """
 
     def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:

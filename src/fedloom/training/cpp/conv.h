@@ -45,10 +45,7 @@ inline void conv_tile(const Map<R>& in, const Map<R>& out, const R* packed, cons
     for (int t = 0; t < TO; ++t) {
         R* line = out.at(o + t, y) + v0 * L;
         for (int v = 0; v + 1 < TV; ++v) store(line + v * L, acc[t][v]);
-        if (last == L)
-            store(line + (TV - 1) * L, acc[t][TV - 1]);
-        else
-            store_first(line + (TV - 1) * L, acc[t][TV - 1], last);
+        store_some(line + (TV - 1) * L, acc[t][TV - 1], last);
     }
 }
 
@@ -118,7 +115,7 @@ void convolve(const Map<R>& in, const Map<R>& out, const R* bias, int n_in, int 
     }
 }
 
-// grad[o][i][ky][kx] = sum over y and . of d[o][y][.] in[i][y + ky][. + kx batch]; d is zero behind the end of each row.
+// grad[o][i][ky][kx] += sum over y and . of d[o][y][.] in[i][y + ky][. + kx batch]; d is zero behind the end of each row.
 template <class R, int TO, int KW>
 inline void conv_gradient_tile(const Map<R>& in, const Map<R>& d, int o, int i, int ky, int rows, int n_vec, int batch,
                                R* grad, std::ptrdiff_t per_out) {
@@ -139,8 +136,10 @@ inline void conv_gradient_tile(const Map<R>& in, const Map<R>& d, int o, int i, 
             }
         }
     }
+    R sums[TO * KW];
+    lanes_sums<R, TO * KW>(&acc[0][0], sums);
     for (int t = 0; t < TO; ++t)
-        for (int k = 0; k < KW; ++k) grad[t * per_out + k] = lanes_sum<R>(acc[t][k]);
+        for (int k = 0; k < KW; ++k) grad[t * per_out + k] += sums[t * KW + k];
 }
 
 // Output channels in groups of nearly equal size, as many at a time as there are registers for.
@@ -164,15 +163,16 @@ void conv_gradient_row(const Map<R>& in, const Map<R>& d, int n_out, int i, int 
     }
 }
 
+// `per_in` numbers of grad for each of the filters.
 template <class R>
 void convolve_gradient(const Map<R>& in, const Map<R>& d, int n_in, int n_out, int rows, int columns, int kh, int kw,
-                       int batch, R* grad) {
+                       int batch, R* grad, std::ptrdiff_t per_in) {
     constexpr int L = Simd<R>::n;
     const int n_vec = (columns * batch + L - 1) / L;
-    const std::ptrdiff_t per_out = std::ptrdiff_t(n_in) * kh * kw;
+    const std::ptrdiff_t per_out = n_in * per_in;
     for (int i = 0; i < n_in; ++i) {
         for (int ky = 0; ky < kh; ++ky) {
-            R* g = grad + (std::ptrdiff_t(i) * kh + ky) * kw;
+            R* g = grad + i * per_in + ky * kw;
             if (kw == 5) {
                 conv_gradient_row<R, 5>(in, d, n_out, i, ky, rows, n_vec, batch, g, per_out);
             } else if (kw == 3) {

@@ -1,4 +1,6 @@
 // Dense layers: activations [sample][feature], weights transposed [input][output], rows padded with zeros to whole vectors.
+// A wide first layer, with many inputs and few outputs, keeps its weights as they come, [output][input]: its outputs are dot
+// products with the samples where they lie, and no vector is filled up with outputs that do not exist.
 #pragma once
 
 #include "simd.h"
@@ -63,13 +65,14 @@ inline void dense_back_tile(const R* dy, int ys, const R* w, int ws, R* dx, int 
             for (int b = 0; b < TB; ++b) acc[b][i] += d[b] * row;
         }
     }
-    for (int b = 0; b < TB; ++b)
-        for (int i = 0; i < TI; ++i) dx[b * xs + i] = lanes_sum<R>(acc[b][i]);
+    R sums[TB * TI];
+    lanes_sums<R, TB * TI>(&acc[0][0], sums);
+    for (int b = 0; b < TB; ++b) std::memcpy(dx + b * xs, sums + b * TI, TI * sizeof(R));
 }
 
 template <class R>
 void dense_backward(const R* dy, int ys, const R* w, int ws, R* dx, int xs, int n_in, int batch) {
-    constexpr int TB = FEDLOOM_VECTOR_BYTES == 64 ? 5 : 3, TI = FEDLOOM_VECTOR_BYTES == 64 ? 4 : 3;
+    constexpr int TB = FEDLOOM_VECTOR_BYTES == 64 ? 4 : 2, TI = 4;
     int i = 0;
     for (; i + TI <= n_in; i += TI) {
         int b = 0;
@@ -112,6 +115,82 @@ void dense_gradient(const R* x, int xs, const R* dy, int ys, int n_in, int ws, i
     for (; o + 4 * L <= ws; o += 4 * L) dense_gradient_columns<R, four_vec, 4>(x, xs, dy, ys, n_in, batch, o, ws, emit);
     for (; o + 2 * L <= ws; o += 2 * L) dense_gradient_columns<R, two_vec, 2>(x, xs, dy, ys, n_in, batch, o, ws, emit);
     for (; o + L <= ws; o += L) dense_gradient_columns<R, one_vec, 1>(x, xs, dy, ys, n_in, batch, o, ws, emit);
+}
+
+#if FEDLOOM_VECTOR_BYTES == 64
+constexpr int wide_samples = 5, wide_outputs = 5, wide_vectors = 4;
+#else
+constexpr int wide_samples = 2, wide_outputs = 5, wide_vectors = 2;
+#endif
+
+// y[b][o] = bias[o] + sum_i x[b][i] w[o][i] for TB samples and TO outputs; n_in fills whole vectors.
+template <class R, int TB, int TO>
+inline void wide_tile(const R* const* x, const R* w, const R* bias, R* y, int ys, int n_in) {
+    Vec<R> acc[TB][TO];
+    for (int b = 0; b < TB; ++b)
+        for (int o = 0; o < TO; ++o) acc[b][o] = Vec<R>{};
+    for (int i = 0; i < n_in; i += Simd<R>::n) {
+        Vec<R> row[TO];
+        for (int o = 0; o < TO; ++o) row[o] = load(w + std::ptrdiff_t(o) * n_in + i);
+        for (int b = 0; b < TB; ++b) {
+            const Vec<R> sample = load(x[b] + i);
+            for (int o = 0; o < TO; ++o) acc[b][o] += sample * row[o];
+        }
+    }
+    R sums[TB * TO];
+    lanes_sums<R, TB * TO>(&acc[0][0], sums);
+    for (int b = 0; b < TB; ++b)
+        for (int o = 0; o < TO; ++o) y[b * ys + o] = sums[b * TO + o] + (bias ? bias[o] : R(0));
+}
+
+template <class R, int TO>
+void wide_outputs_of(const R* const* x, const R* w, const R* bias, R* y, int ys, int n_in, int batch) {
+    int b = 0;
+    for (; b + wide_samples <= batch; b += wide_samples) wide_tile<R, wide_samples, TO>(x + b, w, bias, y + b * ys, ys, n_in);
+    for (; b < batch; ++b) wide_tile<R, 1, TO>(x + b, w, bias, y + b * ys, ys, n_in);
+}
+
+template <class R>
+void wide_forward(const R* const* x, const R* w, const R* bias, R* y, int ys, int n_in, int n_out, int batch) {
+    int o = 0;
+    auto at = [&](int k) { return bias ? bias + k : nullptr; };
+    for (; o + wide_outputs <= n_out; o += wide_outputs)
+        wide_outputs_of<R, wide_outputs>(x, w + std::ptrdiff_t(o) * n_in, at(o), y + o, ys, n_in, batch);
+    for (; o < n_out; ++o) wide_outputs_of<R, 1>(x, w + std::ptrdiff_t(o) * n_in, at(o), y + o, ys, n_in, batch);
+}
+
+// Gradient of w[o][.]: sum_b dy[b][o] x[b][.], handed to emit(offset in w, vector).
+template <class R, int TO, int TV, class Emit>
+inline void wide_gradient_tile(const R* const* x, int i, const R* dy, int ys, int batch, std::ptrdiff_t at, int n_in, Emit& emit) {
+    constexpr int L = Simd<R>::n;
+    Vec<R> acc[TO][TV];
+    for (int o = 0; o < TO; ++o)
+        for (int v = 0; v < TV; ++v) acc[o][v] = Vec<R>{};
+    for (int b = 0; b < batch; ++b) {
+        Vec<R> sample[TV];
+        for (int v = 0; v < TV; ++v) sample[v] = in_register<R>(load(x[b] + i + v * L));
+        for (int o = 0; o < TO; ++o)
+            for (int v = 0; v < TV; ++v) acc[o][v] += dy[b * ys + o] * sample[v];
+    }
+    for (int o = 0; o < TO; ++o)
+        for (int v = 0; v < TV; ++v) emit(at + std::ptrdiff_t(o) * n_in + i + v * L, acc[o][v]);
+}
+
+template <class R, int TO, class Emit>
+void wide_gradient_rows(const R* const* x, const R* dy, int ys, int n_in, int batch, std::ptrdiff_t at, Emit& emit) {
+    constexpr int L = Simd<R>::n;
+    int i = 0;
+    for (; i + wide_vectors * L <= n_in; i += wide_vectors * L)
+        wide_gradient_tile<R, TO, wide_vectors>(x, i, dy, ys, batch, at, n_in, emit);
+    for (; i < n_in; i += L) wide_gradient_tile<R, TO, 1>(x, i, dy, ys, batch, at, n_in, emit);
+}
+
+template <class R, class Emit>
+void wide_gradient(const R* const* x, const R* dy, int ys, int n_in, int n_out, int batch, Emit emit) {
+    int o = 0;
+    for (; o + wide_outputs <= n_out; o += wide_outputs)
+        wide_gradient_rows<R, wide_outputs>(x, dy + o, ys, n_in, batch, std::ptrdiff_t(o) * n_in, emit);
+    for (; o < n_out; ++o) wide_gradient_rows<R, 1>(x, dy + o, ys, n_in, batch, std::ptrdiff_t(o) * n_in, emit);
 }
 
 }  // namespace fedloom

@@ -71,6 +71,36 @@ class InOrder {
     std::condition_variable moved_;
 };
 
+// Workers that no call uses now: their memory is kept for the next one.
+struct SpareWorkers {
+    std::mutex lock;
+    std::vector<std::unique_ptr<Worker<float>>> list;
+};
+
+// The workers of one call, from the spare ones as far as they go.
+class Workers {
+  public:
+    Workers(SpareWorkers& spare, const Net& net, long n) : spare_(spare) {
+        std::lock_guard<std::mutex> guard(spare_.lock);
+        for (long i = 0; i < std::max<long>(1, n); ++i) {
+            if (spare_.list.empty()) spare_.list.push_back(std::make_unique<Worker<float>>(net));
+            mine_.push_back(std::move(spare_.list.back()));
+            spare_.list.pop_back();
+        }
+    }
+    ~Workers() {
+        std::lock_guard<std::mutex> guard(spare_.lock);
+        for (auto& worker : mine_) spare_.list.push_back(std::move(worker));
+    }
+    Workers(const Workers&) = delete;
+    Workers& operator=(const Workers&) = delete;
+    Worker<float>& operator[](int i) const { return *mine_[i]; }
+
+  private:
+    SpareWorkers& spare_;
+    std::vector<std::unique_ptr<Worker<float>>> mine_;
+};
+
 struct Data {
     const float* x;
     Target target;
@@ -82,16 +112,49 @@ struct Data {
     std::uint64_t seed;
 };
 
-// The order of one pass of a client: samples sorted by a hash of (seed, client, pass, sample); see batches.py.
-inline void pass_order(std::uint64_t seed, long client, long pass, long n, std::vector<std::pair<std::uint64_t, std::int64_t>>& out) {
-    std::uint64_t key = mix64(mix64(mix64(seed) ^ std::uint64_t(client)) ^ std::uint64_t(pass));
-    out.resize(n);
-    for (long i = 0; i < n; ++i) out[i] = {mix64(key ^ std::uint64_t(i)), i};
-    std::sort(out.begin(), out.end());
-}
+// The order of one pass of a client: samples sorted by a hash of (seed, client, pass, sample); see batches.py. Hashes are
+// uniform: dealt out to as many buckets as there are samples, they are nearly sorted, and insertion does the rest.
+class PassOrder {
+  public:
+    void make(std::uint64_t seed, long client, long pass, long n) {
+        const std::uint64_t key = mix64(mix64(mix64(seed) ^ std::uint64_t(client)) ^ std::uint64_t(pass));
+        hash_.resize(n);
+        sorted_.resize(n);
+        end_.assign(n + 1, 0);
+        auto bucket = [n](std::uint64_t hash) { return ((hash >> 32) * std::uint64_t(n)) >> 32; };
+        for (long i = 0; i < n; ++i) {
+            hash_[i] = mix64(key ^ std::uint64_t(i));
+            ++end_[bucket(hash_[i]) + 1];
+        }
+        std::partial_sum(end_.begin(), end_.end(), end_.begin());
+        for (long i = 0; i < n; ++i) sorted_[end_[bucket(hash_[i])]++] = {hash_[i], i};
+        for (long i = 1; i < n; ++i) {
+            const auto one = sorted_[i];
+            long j = i;
+            for (; j > 0 && one < sorted_[j - 1]; --j) sorted_[j] = sorted_[j - 1];
+            sorted_[j] = one;
+        }
+    }
+    long operator[](long i) const { return sorted_[i].second; }
+
+  private:
+    std::vector<std::uint64_t> hash_;
+    std::vector<std::pair<std::uint64_t, long>> sorted_;
+    std::vector<long> end_;
+};
 
 inline std::uint64_t dropout_key(std::uint64_t seed, long client, long step) {
     return mix64(mix64(mix64(seed ^ 0xD1B54A32D192ED03ull) ^ std::uint64_t(client)) ^ std::uint64_t(step));
+}
+
+inline bool all_finite(const float* x, long n) {
+    constexpr int L = Simd<float>::n;
+    Vec<float> sum{};  // zero, or NaN from the first that is not finite
+    long i = 0;
+    for (; i + L <= n; i += L) sum += load(x + i) - load(x + i);
+    float rest = lanes_sum<float>(sum);
+    for (; i < n; ++i) rest += x[i] - x[i];
+    return rest == 0;
 }
 
 // One client from a start row to a result row.
@@ -101,23 +164,21 @@ inline bool train_client(Worker<float>& worker, const Net& net, const Data& data
     const std::int64_t* samples = data.samples + data.first[client];
     const long whole = data.drop_last ? n / data.batch_size : (n + data.batch_size - 1) / data.batch_size;
     const long per_pass = std::max<long>(1, whole);
-    std::vector<std::pair<std::uint64_t, std::int64_t>> order;
+    PassOrder order;
     std::vector<std::int64_t> index(data.batch_size);
     worker.read_row(start);
     worker.begin(rule);
     for (long s = 0; s < n_steps; ++s) {
         const long step = first_step + s, pass = step / per_pass, position = step % per_pass;
-        if (s == 0 || position == 0) pass_order(data.seed, client, pass, n, order);
+        if (s == 0 || position == 0) order.make(data.seed, client, pass, n);
         const long from = position * data.batch_size, to = std::min<long>(n, from + data.batch_size);
-        for (long i = from; i < to; ++i) index[i - from] = samples[order[i].second];
+        for (long i = from; i < to; ++i) index[i - from] = samples[order[i]];
         worker.step(data.x, index.data(), int(to - from), data.target, data.classify, lr[s],
                     dropout_key(data.seed, client, step));
     }
     std::copy_n(start, net.n_row, result);  // integer buffers and the like stay as they are
     worker.write_model(result);
-    double sum = 0;
-    for (long i = 0; i < net.n_row; ++i) sum += result[i];
-    return std::isfinite(sum);
+    return all_finite(result, net.n_row);
 }
 
 }  // namespace fedloom

@@ -146,9 +146,9 @@ class Engine {
         float* rows;
         auto out = make<float>({std::size_t(n), std::size_t(net_.n_row)}, &rows);
         nb::gil_scoped_release release;
-        auto workers = make_workers(n_threads, n);
+        const Workers workers(spare_, net_, std::min<long>(n_threads, n));
         in_parallel(n, n_threads, [&](int thread, long j) {
-            Worker<float>& w = *workers[thread];
+            Worker<float>& w = workers[thread];
             const std::int64_t k = client.data()[j];
             w.read_row(starts.data() + start.data()[j] * net_.n_row);
             const float* g = w.gradient(data_.x, data_.samples + data_.first[k], long(data_.first[k + 1] - data_.first[k]), chunk,
@@ -176,10 +176,10 @@ class Engine {
         auto outputs_out = make<float>({std::size_t(want_outputs ? m : 0), std::size_t(n), std::size_t(o)}, &outputs);
         {
             nb::gil_scoped_release release;
-            auto workers = make_workers(n_threads, m * pieces);
-            std::vector<long> holds(workers.size(), -1);
+            const Workers workers(spare_, net_, std::min<long>(n_threads, m * pieces));
+            std::vector<long> holds(n_threads, -1);
             in_parallel(m * pieces, n_threads, [&](int thread, long task) {
-                Worker<float>& w = *workers[thread];
+                Worker<float>& w = workers[thread];
                 const long r = task / pieces, low = task % pieces * piece, high = std::min(n, low + piece);
                 if (holds[thread] != r) w.read_row(rows.data() + r * net_.n_row), holds[thread] = r;
                 std::vector<std::int64_t> index(batch);
@@ -208,6 +208,7 @@ class Engine {
     nb::object y_;
     Data data_{};
     Rule rule_{};
+    SpareWorkers spare_;
 
     long n_clients() const { return long(first_.shape(0)) - 1; }
 
@@ -246,13 +247,6 @@ class Engine {
         }
     }
 
-    std::vector<std::unique_ptr<Worker<float>>> make_workers(int n_threads, long n_tasks) {
-        std::vector<std::unique_ptr<Worker<float>>> workers;
-        for (int t = 0; t < std::max<long>(1, std::min<long>(n_threads, n_tasks)); ++t)
-            workers.push_back(std::make_unique<Worker<float>>(net_));
-        return workers;
-    }
-
     template <class Consume>
     std::vector<std::int64_t> run(const float* starts, const In<std::int64_t>& jobs, const double* lr, int n_threads, Consume consume) {
         nb::gil_scoped_release release;
@@ -260,12 +254,12 @@ class Engine {
         const std::int64_t* job = jobs.data();
         std::vector<char> finite(n, 1);
         InOrder order(n, std::min<long>(n, 4L * n_threads), net_.n_row);
-        auto workers = make_workers(n_threads, n);
+        const Workers workers(spare_, net_, std::min<long>(n_threads, n));
         in_parallel(n, n_threads, [&](int thread, long j) {
             try {
                 order.wait_for_room(j);
                 const std::int64_t* a = job + 5 * j;
-                finite[j] = train_client(*workers[thread], net_, data_, rule_, starts + a[0] * net_.n_row, long(a[1]), long(a[2]),
+                finite[j] = train_client(workers[thread], net_, data_, rule_, starts + a[0] * net_.n_row, long(a[1]), long(a[2]),
                                          long(a[3]), lr + a[4], order.slot(j));
                 order.finished(j, consume);
             } catch (...) {

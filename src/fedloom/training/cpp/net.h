@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "conv.h"
 #include "dense.h"
+#include "winograd.h"
 
 namespace fedloom {
 
@@ -29,6 +29,16 @@ struct LayerSpec {
     long weight, bias, mean, var;  // where its values stand in a model's row, -1: nowhere
     bool relu;                     // of a max-pooling: together with ReLU
 };
+
+// Bands of n_points + 1 - kh output rows, see winograd.h.
+inline int n_bands(const LayerSpec& s) { return (s.oh + n_points - s.kh) / (n_points + 1 - s.kh); }
+
+// Whether a convolution is done at points: 8 products a band must save three tenths of kh for every row, and so many
+// channels must share the transformations (measured).
+inline bool winograd_pays(const LayerSpec& s) {
+    if (s.kind != CONV || (s.kh != 3 && s.kh != 5) || s.kw > most_columns || s.oc < 3) return false;
+    return 10 * n_points * n_bands(s) <= 7 * s.kh * s.oh;
+}
 
 struct Rule {
     double weight_decay, proximal, momentum, clip_norm;  // clip_norm 0: no clipping
@@ -50,23 +60,25 @@ inline std::uint32_t mix32(std::uint32_t x) {
 }
 
 template <class R>
-struct Memory {  // zeroed memory on cache-line boundaries
+struct Memory {  // on cache-line boundaries, zeroed by reset
     R* data = nullptr;
     std::size_t size = 0;
     Memory() = default;
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
     ~Memory() { std::free(data); }
-    void reset(std::size_t n) {
-        if (n > size) {
-            std::free(data);
-            size = n;
-            data = static_cast<R*>(std::aligned_alloc(64, (n * sizeof(R) + 4095) / 4096 * 4096));
-            if (!data) {
-                size = 0;
-                throw std::bad_alloc();
-            }
+    void make_room(std::size_t n) {
+        if (n <= size) return;
+        std::free(data);
+        size = n;
+        data = static_cast<R*>(std::aligned_alloc(64, (n * sizeof(R) + 4095) / 4096 * 4096));
+        if (!data) {
+            size = 0;
+            throw std::bad_alloc();
         }
+    }
+    void reset(std::size_t n) {
+        make_room(n);
         if (n) std::memset(static_cast<void*>(data), 0, n * sizeof(R));
     }
 };
@@ -85,6 +97,7 @@ struct Net {
     std::ptrdiff_t n_own = 0;
     long n_row = 0, n_features = 0;
     int n_outputs = 0, first_trained = 0;
+    bool wide = false;  // the first layer is dense and wide, see dense.h
     std::size_t pack = 0;  // room for one tile of packed weights
 
     Net(std::vector<LayerSpec> specs, long n_row_, int lanes) : n_row(n_row_) {
@@ -106,8 +119,10 @@ struct Net {
             bias_at.push_back(-1);
             if (s.weight >= 0 || s.bias >= 0) first_trained = std::min(first_trained, static_cast<int>(l));
             if (s.kind == LINEAR) {
-                int stride = round_up(s.oc, lanes);
-                weight_at[l] = add(s.weight, s.c * s.oc, s.c, s.oc, stride, lanes);
+                // worth it where filling up the outputs to whole vectors costs more than an eighth
+                if (l == 0) wide = s.c % lanes == 0 && s.c >= 8 * lanes && 8 * s.oc <= 7 * round_up(s.oc, lanes);
+                const bool as_it_is = l == 0 && wide;
+                weight_at[l] = add(s.weight, s.c * s.oc, as_it_is ? 0 : s.c, s.oc, round_up(s.oc, lanes), lanes);
                 if (s.bias >= 0) bias_at[l] = add(s.bias, s.oc, 0, 0, 0, lanes);
             } else {
                 int n = s.kind == CONV ? s.oc * s.c * s.kh * s.kw : s.c;
@@ -144,21 +159,20 @@ class Worker {
 
   public:
     explicit Worker(const Net& net) : net_(net), lane_(net.layers.size() + 1) {
-        own_.reset(net.n_own);
         stat_.resize(net.layers.size());
     }
 
     // Parameters and buffers of a model's row into the worker's layout, and back.
-    template <class T>
-    void read_row(const T* row) {
+    void read_row(const R* row) {
+        // the padding too: it may hold NaN of a client that diverged; filters are read by whole vectors
+        own_.reset(net_.n_own + L);
         for (const Segment& s : net_.segments) {
             R* to = own_.data + s.at;
-            const T* from = row + s.row;
+            const R* from = row + s.row;
             if (!s.inputs)
-                for (int i = 0; i < s.n; ++i) to[i] = R(from[i]);
+                std::copy_n(from, s.n, to);
             else
-                for (int o = 0; o < s.outputs; ++o)
-                    for (int i = 0; i < s.inputs; ++i) to[std::ptrdiff_t(i) * s.stride + o] = R(from[std::ptrdiff_t(o) * s.inputs + i]);
+                transpose(from, s.inputs, s.inputs, s.outputs, s.inputs, to, s.stride);
         }
         for (std::size_t l = 0; l < net_.layers.size(); ++l) {
             const LayerSpec& s = net_.layers[l];
@@ -168,28 +182,25 @@ class Worker {
         }
     }
 
-    template <class T>
-    void write_row(T* row, const R* own) const {
+    void write_row(R* row, const R* own) const {
         for (const Segment& s : net_.segments) {
             const R* from = own + s.at;
-            T* to = row + s.row;
+            R* to = row + s.row;
             if (!s.inputs)
-                for (int i = 0; i < s.n; ++i) to[i] = T(from[i]);
+                std::copy_n(from, s.n, to);
             else
-                for (int o = 0; o < s.outputs; ++o)
-                    for (int i = 0; i < s.inputs; ++i) to[std::ptrdiff_t(o) * s.inputs + i] = T(from[std::ptrdiff_t(i) * s.stride + o]);
+                transpose(from, s.stride, s.stride, s.inputs, s.outputs, to, s.inputs);
         }
     }
 
-    template <class T>
-    void write_model(T* row) const {
+    void write_model(R* row) const {
         write_row(row, own_.data);
         for (std::size_t l = 0; l < net_.layers.size(); ++l) {
             const LayerSpec& s = net_.layers[l];
             if (s.mean < 0) continue;
             for (int c = 0; c < s.c; ++c) {
-                row[s.mean + c] = T(stat_[l].running_mean[c]);
-                row[s.var + c] = T(stat_[l].running_var[c]);
+                row[s.mean + c] = R(stat_[l].running_mean[c]);
+                row[s.var + c] = R(stat_[l].running_var[c]);
             }
         }
     }
@@ -262,6 +273,7 @@ class Worker {
         std::ptrdiff_t row = 0, channel = 0;
         int stride = 0;                // dense
         std::size_t size = 0;
+        int spare() const { return h + bh; }  // a row behind the border that nobody reads, next to a convolution at points
         R* at(int ch, int y) const { return data + ch * channel + (y + bh) * row + lead; }
         std::ptrdiff_t lead = 0;       // border columns x batch
         Map<R> map(int up, int left, int batch) const {  // origin moved by rows and columns
@@ -275,8 +287,11 @@ class Worker {
     const Net& net_;
     std::vector<Lane> lane_;
     std::vector<Statistics> stat_;
-    std::vector<float> lines_;  // one line of each image that is being gathered
+    std::vector<const R*> samples_;  // of the batch, where they lie: for a wide first layer
     Memory<R> own_, start_, velocity_, gradient_, total_, arena_, temp_, pack_, grads_;
+    Memory<R> input_points_, output_points_, filter_points_;  // see winograd.h
+    Memory<R> chosen_, lines_;                                // by max-poolings; one line of each image that is being gathered
+    std::vector<std::size_t> chosen_at_;  // where the choices of a max-pooling stand
     Rule rule_{};
     Emit emit_ = PLAIN;
     Mode mode_ = TRAIN;
@@ -290,8 +305,9 @@ class Worker {
     void lay_out(int batch) {
         if (batch == batch_) return;
         batch_ = batch;
-        lines_.resize(std::size_t(batch) * net_.layers.front().w);
-        std::size_t total = 0, dense = 0;
+        samples_.resize(batch);
+        lines_.reset(std::size_t(batch) * round_up(net_.layers.front().w, L));
+        std::size_t total = 0, dense = 0, chosen = 0;
         const int n = int(net_.layers.size());
         for (int l = 0; l <= n; ++l) {
             Lane& a = lane_[l];
@@ -302,11 +318,12 @@ class Worker {
                 if (l < n && s.kind == CONV) a.bh = s.ph, a.bw = s.pw;
                 if (l > 0 && net_.layers[l - 1].kind == CONV && needs_input_gradient(l - 1)) {
                     const LayerSpec& before = net_.layers[l - 1];
-                    a.bh = std::max(a.bh, before.kh - 1 - before.ph);
+                    if (!winograd_pays(before)) a.bh = std::max(a.bh, before.kh - 1 - before.ph);
                     a.bw = std::max(a.bw, before.kw - 1 - before.pw);
                 }
                 a.row = round_up((a.w + 2 * a.bw) * batch + L, L);
-                a.channel = a.row * (a.h + 2 * a.bh);
+                const bool spare = (l < n && winograd_pays(s)) || (l > 0 && winograd_pays(net_.layers[l - 1]));
+                a.channel = a.row * (a.h + 2 * a.bh + spare);
                 a.lead = std::ptrdiff_t(a.bw) * batch;
                 int reach = 0;  // a convolution may read a little behind the last row
                 if (l < n && s.kind == CONV) reach = s.kw * batch;
@@ -319,6 +336,12 @@ class Worker {
             }
             total += a.size;
         }
+        chosen_at_.clear();
+        for (const LayerSpec& s : net_.layers) {
+            chosen_at_.push_back(chosen);
+            if (s.kind == MAX_POOL) chosen += std::size_t(s.oc) * s.oh * s.ow * batch;
+        }
+        chosen_.reset(chosen + L);
         arena_.reset(total);
         R* next = arena_.data;
         for (Lane& a : lane_) a.data = next, next += a.size;
@@ -333,18 +356,24 @@ class Worker {
             for (int b = 0; b < batch_; ++b) {
                 const float* from = x + index[b] * n;
                 R* to = a.data + std::ptrdiff_t(b) * a.stride;
-                for (long i = 0; i < n; ++i) to[i] = R(from[i]);
+                samples_[b] = to;
+                if constexpr (std::is_same_v<R, float>)
+                    if (net_.wide) {
+                        samples_[b] = from;
+                        continue;
+                    }
+                std::copy_n(from, n, to);
             }
             return;
         }
+        const int stride = round_up(a.w, L);
         for (int c = 0; c < a.c; ++c)
             for (int y = 0; y < a.h; ++y) {
                 R* to = a.at(c, y);
-                const long line = (long(c) * a.h + y) * a.w;
+                const float* from = x + (long(c) * a.h + y) * a.w;
                 // first side by side, then across: images are apart by powers of two, which fall on the same cache lines
-                for (int b = 0; b < batch_; ++b) std::memcpy(&lines_[b * a.w], x + index[b] * n + line, a.w * sizeof(float));
-                for (int i = 0; i < a.w; ++i)
-                    for (int b = 0; b < batch_; ++b) to[i * batch_ + b] = R(lines_[b * a.w + i]);
+                for (int b = 0; b < batch_; ++b) std::copy_n(from + index[b] * n, a.w, lines_.data + b * stride);
+                transpose<R>(lines_.data, stride, stride, batch_, a.w, to, batch_);
             }
     }
 
@@ -353,20 +382,18 @@ class Worker {
             const LayerSpec& s = net_.layers[l];
             const Lane &x = lane_[l], &y = lane_[l + 1];
             switch (s.kind) {
-                case CONV: {
-                    const R* w = own_.data + net_.weight_at[l];
-                    const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
-                    convolve<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), bias, s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_,
-                                s.ph, s.h, pack_.data, [&](int o, int i, int ky, int kx) { return w[((o * s.c + i) * s.kh + ky) * s.kw + kx]; });
-                    break;
-                }
+                case CONV: conv_forward(l, s, x, y); break;
                 case LINEAR: {
                     const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
-                    dense_forward<R>(x.data, x.stride, own_.data + net_.weight_at[l], y.stride, bias, y.data, y.stride, s.c, batch_);
+                    const R* w = own_.data + net_.weight_at[l];
+                    if (l == 0 && net_.wide)
+                        wide_forward<R>(samples_.data(), w, bias, y.data, y.stride, s.c, s.oc, batch_);
+                    else
+                        dense_forward<R>(x.data, x.stride, w, y.stride, bias, y.data, y.stride, s.c, batch_);
                     break;
                 }
                 case RELU: each_line(l, [](const R* a, R* b, int n) { for (int i = 0; i < n; ++i) b[i] = a[i] < 0 ? R(0) : a[i]; }); break;
-                case MAX_POOL: max_pool(s, x, y); break;
+                case MAX_POOL: max_pool(l, s, x, y); break;
                 case AVG_POOL: avg_pool(s, x, y); break;
                 case BATCH_NORM: batch_norm(l); break;
                 case GROUP_NORM: group_norm(l); break;
@@ -392,7 +419,7 @@ class Worker {
                 case CONV: conv_backward(l, s, x, y, needs); break;
                 case LINEAR: linear_backward(l, s, x, y, needs); break;
                 case RELU: each_line(l, [](R* a, const R* d, int n) { for (int i = 0; i < n; ++i) a[i] = a[i] > 0 ? d[i] : R(0); }); break;
-                case MAX_POOL: max_pool_back(s, x, y); break;
+                case MAX_POOL: max_pool_back(l, s, x, y); break;
                 case AVG_POOL: avg_pool_back(s, x, y); break;
                 case BATCH_NORM: batch_norm_back(l); break;
                 case GROUP_NORM: group_norm_back(l); break;
@@ -421,12 +448,28 @@ class Worker {
             for (int i = 0; i < x.h; ++i) f(x.at(c, i), y.at(c, i), x.w * batch_);
     }
 
+    void conv_forward(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
+        const R* w = own_.data + net_.weight_at[l];
+        const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
+        if (!winograd_pays(s) || !forward_at_points) {
+            convolve<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), bias, s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, s.ph, s.h,
+                        pack_.data, [&](int o, int i, int ky, int kx) { return w[((o * s.c + i) * s.kh + ky) * s.kw + kx]; });
+            return;
+        }
+        with_kernel(s, [&](auto kernel) {
+            constexpr int K = decltype(kernel)::value, M = n_points + 1 - K;
+            const Map<R> in = input_at_points<M>(s, x);
+            pack_at_points<R, K>(s.c, s.oc, s.kw, filter_points_.data, [&](int o, int i) { return w + (o * s.c + i) * K * s.kw; });
+            winograd<R, M, false>(in, y.map(0, 0, batch_), filter_points_.data, bias, s.c, s.oc, n_bands(s), 0, s.oh, y.spare(), s.ow,
+                                  s.kw, batch_, s.pw, s.w);
+        });
+    }
+
     void conv_backward(int l, const LayerSpec& s, const Lane& x, const Lane& y, bool needs) {
         const std::ptrdiff_t at = net_.weight_at[l];
         const int n = s.oc * s.c * s.kh * s.kw;
-        grads_.reset(round_up(n, L) + round_up(s.oc, L));
-        R *grad = grads_.data, *grad_bias = grad + round_up(n, L);
-        convolve_gradient<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, grad);
+        grads_.reset(round_up(n, L) + L + round_up(s.oc, L));
+        R *grad = grads_.data, *grad_bias = grad + round_up(n, L) + L;
         if (net_.bias_at[l] >= 0)
             for (int o = 0; o < s.oc; ++o) {
                 Vec<R> sum{};
@@ -434,29 +477,77 @@ class Worker {
                     for (int v = 0; v < s.ow * batch_; v += L) sum += load(y.at(o, i) + v);  // zeros behind the end
                 grad_bias[o] = lanes_sum<R>(sum);
             }
-        if (needs) {
-            const R* w = own_.data + at;
+        // one channel does not pay for taking the gradient to the points
+        if (winograd_pays(s) && (needs || s.c > 1))
+            with_kernel(s, [&](auto kernel) { conv_gradients_at_points<decltype(kernel)::value>(s, x, y, own_.data + at, grad, needs); });
+        else
+            conv_gradients(s, x, y, own_.data + at, grad, needs);
+        apply(at, grad, round_up(n, L));
+        if (net_.bias_at[l] >= 0) apply(net_.bias_at[l], grad_bias, round_up(s.oc, L));
+    }
+
+    // Gradients of the weights w, and of the input if it `needs` one, in place of the input.
+    void conv_gradients(const LayerSpec& s, const Lane& x, const Lane& y, const R* w, R* grad, bool needs) {
+        convolve_gradient<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, grad, s.kh * s.kw);
+        if (needs)
             convolve<R>(y.map(s.kh - 1 - s.ph, s.kw - 1 - s.pw, batch_), x.map(0, 0, batch_), nullptr, s.oc, s.c, s.h, s.w, s.kh,
                         s.kw, batch_, s.kh - 1 - s.ph, s.oh, pack_.data, [&](int i, int o, int ky, int kx) {
                             return w[((o * s.c + i) * s.kh + (s.kh - 1 - ky)) * s.kw + (s.kw - 1 - kx)];
                         });
-        }
-        apply(at, grad, round_up(n, L));
-        if (net_.bias_at[l] >= 0) apply(net_.bias_at[l], grad_bias, round_up(s.oc, L));
+    }
+
+    template <int K>
+    void conv_gradients_at_points(const LayerSpec& s, const Lane& x, const Lane& y, const R* w, R* grad, bool needs) {
+        constexpr int M = n_points + 1 - K;
+        const int bands = n_bands(s), n_filters = s.oc * s.c;
+        const std::ptrdiff_t channel = std::ptrdiff_t(bands) * n_points * y.row;
+        output_points_.make_room(s.oc * channel + L);
+        bands_to_points<R, M, false>({y.data + y.bh * y.row, y.row, y.channel}, s.oc, s.oh, bands, {output_points_.data, y.row, channel});
+        filter_points_.reset(std::size_t(n_filters) * at_points_size + L);
+        winograd_gradient<R>(input_at_points<M>(s, x), {output_points_.data + y.lead, y.row, channel}, s.c, s.oc, bands, s.ow, s.kw,
+                             batch_, filter_points_.data);
+        for (int f = 0; f < n_filters; ++f)
+            filter_from_points<R, K>(filter_points_.data + std::ptrdiff_t(f) * at_points_size, s.kw, grad + std::ptrdiff_t(f) * K * s.kw);
+        std::fill_n(grad + std::ptrdiff_t(n_filters) * K * s.kw, L, R(0));  // the last one wrote behind its end
+        if (!needs) return;
+        pack_at_points<R, K>(s.oc, s.c, s.kw, filter_points_.data, [&](int i, int o) { return w + (o * s.c + i) * K * s.kw; });
+        const int border = s.kw - 1 - s.pw;
+        winograd<R, M, true>({output_points_.data + y.lead - border * batch_, y.row, channel}, x.map(0, 0, batch_), filter_points_.data,
+                             nullptr, s.oc, s.c, bands, s.ph, s.h, x.spare(), s.w, s.kw, batch_, border, s.ow);
+    }
+
+    template <class F>
+    static void with_kernel(const LayerSpec& s, F f) {
+        if (s.kh == 3)
+            f(std::integral_constant<int, 3>{});
+        else
+            f(std::integral_constant<int, 5>{});
+    }
+
+    // The padded input at the points, from its first column on.
+    template <int M>
+    Map<R> input_at_points(const LayerSpec& s, const Lane& x) {
+        const std::ptrdiff_t channel = std::ptrdiff_t(n_bands(s)) * n_points * x.row;
+        input_points_.make_room(s.c * channel + L);
+        filter_points_.make_room(std::size_t(s.oc) * s.c * at_points_size + L);
+        const Map<R> lines{input_points_.data, x.row, channel};
+        bands_to_points<R, M, true>({x.data + (x.bh - s.ph) * x.row, x.row, x.channel}, s.c, s.h + 2 * s.ph, n_bands(s), lines);
+        return {lines.origin + (x.bw - s.pw) * batch_, lines.row, lines.channel};
     }
 
     void linear_backward(int l, const LayerSpec& s, const Lane& x, const Lane& y, bool needs) {
         const std::ptrdiff_t at = net_.weight_at[l];
         if (needs) dense_backward<R>(y.data, y.stride, own_.data + at, y.stride, temp_.data, x.stride, s.c, batch_);
-        if (emit_ == PLAIN) {
-            R* w = own_.data + at;
-            const R lr = lr_;
-            dense_gradient<R>(x.data, x.stride, y.data, y.stride, s.c, y.stride, batch_,
-                              [w, lr](std::ptrdiff_t i, Vec<R> g) { store(w + i, load(w + i) - lr * g); });
-        } else {
-            dense_gradient<R>(x.data, x.stride, y.data, y.stride, s.c, y.stride, batch_,
-                              [&](std::ptrdiff_t i, Vec<R> g) { apply(at + i, g); });
-        }
+        auto gradient = [&](auto emit) {
+            if (l == 0 && net_.wide)
+                wide_gradient<R>(samples_.data(), y.data, y.stride, s.c, s.oc, batch_, emit);
+            else
+                dense_gradient<R>(x.data, x.stride, y.data, y.stride, s.c, y.stride, batch_, emit);
+        };
+        if (emit_ == PLAIN)
+            gradient([w = own_.data + at, lr = lr_](std::ptrdiff_t i, Vec<R> g) { store(w + i, load(w + i) - lr * g); });
+        else
+            gradient([&](std::ptrdiff_t i, Vec<R> g) { apply(at + i, g); });
         if (net_.bias_at[l] >= 0)
             for (int v = 0; v < y.stride; v += L) {
                 Vec<R> sum{};
@@ -526,48 +617,49 @@ class Worker {
         }
     }
 
-    void max_pool(const LayerSpec& s, const Lane& x, const Lane& y) {
-        const R least = s.relu ? R(0) : -std::numeric_limits<R>::infinity();
-        const int n = batch_;
-        for (int c = 0; c < s.c; ++c)
-            for (int i = 0; i < s.oh; ++i)
-                for (int j = 0; j < s.ow; ++j) {
-                    const R *a = x.at(c, 2 * i) + 2 * j * n, *b = x.at(c, 2 * i + 1) + 2 * j * n;
-                    R* out = y.at(c, i) + j * n;
-                    for (int k = 0; k < n; ++k) {
-                        R top = a[k] > a[k + n] ? a[k] : a[k + n], low = b[k] > b[k + n] ? b[k] : b[k + n];
-                        R most = top > low ? top : low, sum = a[k] + a[k + n] + b[k] + b[k + n];
-                        most = most < least ? least : most;
-                        out[k] = sum == sum ? most : sum;  // NaN must not get lost
-                    }
-                }
+    // Calls f(column, where in it, lanes to keep) for the vectors of n_columns columns of a line, in rising order: what is
+    // written behind a column is overwritten by the next ones, and nothing must be written behind the line.
+    template <class F>
+    void each_column(int n_columns, F f) {
+        for (int j = 0; j < n_columns; ++j)
+            for (int v = 0; v < batch_; v += L) f(j, v, std::min(L, (n_columns - j) * batch_ - v));
     }
 
-    // The gradient goes to the first of the largest values, row by row, as in torch.
-    void max_pool_back(const LayerSpec& s, const Lane& x, const Lane& y) {
-        const R least = s.relu ? R(0) : -std::numeric_limits<R>::infinity();
-        const int n = batch_;
-        for (int c = 0; c < s.c; ++c) {
-            for (int i = 0; i < s.oh; ++i) {
-                for (int j = 0; j < s.ow; ++j) {
-                    R *a = x.at(c, 2 * i) + 2 * j * n, *b = x.at(c, 2 * i + 1) + 2 * j * n;
-                    const R* d = y.at(c, i) + j * n;
-#pragma GCC ivdep
-                    for (int k = 0; k < n; ++k) {
-                        R p = a[k], q = a[k + n], r = b[k], t = b[k + n];
-                        R top = p > q ? p : q, low = r > t ? r : t;
-                        R most = top > low ? top : low;
-                        R g = most > least ? d[k] : R(0);
-                        a[k] = p == most ? g : R(0);
-                        g = p == most ? R(0) : g;
-                        a[k + n] = q == most ? g : R(0);
-                        g = q == most ? R(0) : g;
-                        b[k] = r == most ? g : R(0);
-                        g = r == most ? R(0) : g;
-                        b[k + n] = t == most ? g : R(0);
-                    }
-                }
+    // Of every window the largest value, and which of the four it is: the first of them row by row, as in torch; 4: ReLU
+    // lets nothing through.
+    void max_pool(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
+        const Vec<R> least = splat<R>(s.relu ? R(0) : -std::numeric_limits<R>::infinity());
+        const Vec<R> zero{}, one = splat<R>(1), two = splat<R>(2), three = splat<R>(3), four = splat<R>(4);
+        R* chosen = chosen_.data + chosen_at_[l];
+        for (int c = 0; c < s.c; ++c)
+            for (int i = 0; i < s.oh; ++i, chosen += s.ow * batch_) {
+                const R *top = x.at(c, 2 * i), *low = x.at(c, 2 * i + 1);
+                R* out = y.at(c, i);
+                each_column(s.ow, [&](int j, int v, int last) {
+                    const int at = 2 * j * batch_ + v;
+                    const Vec<R> p = load(top + at), q = load(top + at + batch_), r = load(low + at), t = load(low + at + batch_);
+                    const Vec<R> upper = p < q ? q : p, lower = r < t ? t : r, most = upper < lower ? lower : upper;
+                    const Vec<R> which = upper < lower ? (r < t ? three : two) : (p < q ? one : zero);
+                    const Vec<R> sum = p + q + r + t, value = most < least ? least : most;
+                    store_some(out + j * batch_ + v, sum == sum ? value : sum, last);  // NaN must not get lost
+                    store<R>(chosen + j * batch_ + v, most > least ? which : four);
+                });
             }
+    }
+
+    void max_pool_back(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
+        const R* chosen = chosen_.data + chosen_at_[l];
+        for (int c = 0; c < s.c; ++c) {
+            for (int i = 0; i < s.oh; ++i, chosen += s.ow * batch_)
+                for (int row = 0; row < 2; ++row) {
+                    const R* d = y.at(c, i);
+                    R* to = x.at(c, 2 * i + row);
+                    const Vec<R> left = splat<R>(R(2 * row)), right = splat<R>(R(2 * row + 1));
+                    each_column(2 * s.ow, [&](int j, int v, int last) {
+                        const int at = (j >> 1) * batch_ + v;
+                        store_some<R>(to + j * batch_ + v, load(chosen + at) == (j & 1 ? right : left) ? load(d + at) : Vec<R>{}, last);
+                    });
+                }
             clear_rest(s, x, c);
         }
     }

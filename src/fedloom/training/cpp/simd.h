@@ -2,10 +2,13 @@
 // and baseline code, by compile flags. FEDLOOM_VECTOR_BYTES is 64, 32 or 16.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 namespace fedloom {
 
@@ -18,6 +21,8 @@ template <class R>
 struct Simd {
     typedef R vec __attribute__((vector_size(FEDLOOM_VECTOR_BYTES)));
     typedef R loose __attribute__((vector_size(FEDLOOM_VECTOR_BYTES), aligned(alignof(R)), may_alias));
+    typedef std::conditional_t<sizeof(R) == 4, std::int32_t, std::int64_t> integer;
+    typedef integer ints __attribute__((vector_size(FEDLOOM_VECTOR_BYTES)));
     static constexpr int n = FEDLOOM_VECTOR_BYTES / static_cast<int>(sizeof(R));
 };
 
@@ -34,9 +39,25 @@ inline void store(R* p, Vec<R> v) {
     *reinterpret_cast<typename Simd<R>::loose*>(p) = v;
 }
 
+// The first n lanes; what lies behind them is read and written back.
 template <class R>
-inline void store_first(R* p, Vec<R> v, int n) {
-    std::memcpy(p, &v, n * sizeof(R));
+inline void store_some(R* p, Vec<R> v, int n) {
+    if (n == Simd<R>::n) {
+        store(p, v);
+        return;
+    }
+    typename Simd<R>::ints lane;
+    for (int i = 0; i < Simd<R>::n; ++i) lane[i] = i;
+    store<R>(p, lane < n ? v : load(p));
+}
+
+// The compiler would rather read memory again for every use.
+template <class R>
+inline Vec<R> in_register(Vec<R> v) {
+#if defined(__x86_64__)
+    asm("" : "+v"(v));
+#endif
+    return v;
 }
 
 template <class R>
@@ -60,6 +81,87 @@ inline R lanes_sum_of(const typename Bytes<R, bytes>::vec& v) {
 template <class R>
 inline R lanes_sum(Vec<R> v) {
     return lanes_sum_of<R, FEDLOOM_VECTOR_BYTES>(v);
+}
+
+// Of every 2 h lanes the h low (or high) ones of a, then those of b.
+template <class R, int h, bool high, int... I>
+inline Vec<R> half_lanes(Vec<R> a, Vec<R> b, std::integer_sequence<int, I...>) {
+    constexpr int n = Simd<R>::n;
+#if defined(__clang__)
+    return __builtin_shufflevector(a, b, (I / (2 * h) * 2 * h + I % h + (high ? h : 0) + (I % (2 * h) < h ? 0 : n))...);
+#else
+    typedef typename Simd<R>::integer integer;
+    typename Simd<R>::ints from{integer(I / (2 * h) * 2 * h + I % h + (high ? h : 0) + (I % (2 * h) < h ? 0 : n))...};
+    return __builtin_shuffle(a, b, from);
+#endif
+}
+
+// The sums of the lanes of n vectors as one vector, with a third of the work of one by one; v is overwritten.
+template <class R, int h = Simd<R>::n / 2>
+inline Vec<R> lanes_sums_of(Vec<R>* v) {
+    constexpr auto lanes = std::make_integer_sequence<int, Simd<R>::n>{};
+    for (int j = 0; j < h; ++j) v[j] = half_lanes<R, h, false>(v[j], v[j + h], lanes) + half_lanes<R, h, true>(v[j], v[j + h], lanes);
+    if constexpr (h > 1)
+        return lanes_sums_of<R, h / 2>(v);
+    else
+        return v[0];
+}
+
+// n vectors of n lanes, rows and columns exchanged.
+template <class R, int h = Simd<R>::n / 2>
+inline void transpose_square(Vec<R>* v) {
+    constexpr auto lanes = std::make_integer_sequence<int, Simd<R>::n>{};
+    for (int block = 0; block < Simd<R>::n; block += 2 * h)
+        for (int j = block; j < block + h; ++j) {
+            const Vec<R> low = half_lanes<R, h, false>(v[j], v[j + h], lanes);
+            v[j + h] = half_lanes<R, h, true>(v[j], v[j + h], lanes);
+            v[j] = low;
+        }
+    if constexpr (h > 1) transpose_square<R, h / 2>(v);
+}
+
+// The sums of the lanes of each of N vectors.
+template <class R, int N>
+inline void lanes_sums(const Vec<R>* v, R* sums) {
+    constexpr int L = Simd<R>::n, together = N % L > L / 2 ? N : N / L * L;
+#pragma GCC unroll 8
+    for (int a = 0; a < together; a += L) {
+        Vec<R> some[L];
+        for (int j = 0; j < L; ++j) some[j] = a + j < N ? v[a + j] : Vec<R>{};
+        const Vec<R> found = lanes_sums_of<R>(some);
+        std::memcpy(sums + a, &found, std::min(L, N - a) * sizeof(R));
+    }
+    for (int a = together; a < N; ++a) sums[a] = lanes_sum<R>(v[a]);
+}
+
+// Rows become columns: to[c][r] = from[r][c] for n_rows x n_columns numbers; of each row of `from`, `readable` numbers may be
+// read. What is written behind a row of `to` is overwritten by the next rows or lies in its padding; nothing is written
+// behind n_columns strides.
+template <class R>
+void transpose(const R* from, std::ptrdiff_t from_stride, int readable, int n_rows, int n_columns, R* to, std::ptrdiff_t to_stride) {
+    constexpr int L = Simd<R>::n;
+    if (readable < L) {
+        for (int c = 0; c < n_columns; ++c)
+            for (int r = 0; r < n_rows; ++r) to[c * to_stride + r] = from[r * from_stride + c];
+        return;
+    }
+    for (int begin = 0; begin < n_columns; begin += L) {
+        const int c = std::min(begin, readable - L), n_here = std::min(L, n_columns - c);
+        for (int r = (n_rows - 1) / L * L; r >= 0; r -= L) {  // the piece that reaches behind a row goes first
+            const int n = std::min(L, n_rows - r);
+            Vec<R> v[L];
+            for (int j = 0; j < L; ++j) v[j] = j < n ? load(from + (r + j) * from_stride + c) : Vec<R>{};
+            transpose_square<R>(v);
+            for (int j = 0; j < n_here; ++j) {
+                R* row = to + (c + j) * to_stride + r;
+                const std::ptrdiff_t room = (n_columns - c - j) * to_stride - r;
+                if (room >= L)
+                    store(row, v[j]);
+                else
+                    std::memcpy(row, &v[j], room * sizeof(R));
+            }
+        }
+    }
 }
 
 inline int round_up(int x, int to) { return (x + to - 1) / to * to; }
