@@ -37,7 +37,9 @@ def test_every_method_learns_and_its_clusters_are_partitions_around_members(mesh
         assert all(place.topology.cover[n, head] for n, head in enumerate(place.topology.host))
     times = np.diff([m["time_s"] for m in result.measures])
     if name in ("random_clusters", "dcliques", "ltc:feature=skew"):
-        assert times == pytest.approx([120.0] * 4)  # label counts take no computing, and links to the cloud are free here
+        assert times == pytest.approx(
+            [120.0] * 4
+        )  # label counts take no computing, and links to the cloud are free here
     else:
         assert (times > 120).all()  # features take their time on top of the box
     rounds = [m["rounds_mean"] for m in result.measures[1:]]

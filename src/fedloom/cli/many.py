@@ -94,7 +94,9 @@ def scenario_file(folder: Path, content: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         if not file.exists():
             file.write_text(content, encoding="utf-8")
-        elif scenario(file) != scenario(json.loads(content)):  # settings that are newer than the file have their defaults
+        elif scenario(file) != scenario(
+            json.loads(content)
+        ):  # settings that are newer than the file have their defaults
             raise FolderError(
                 f"{folder} holds runs of another scenario (see {file}); choose another --out or delete it"
             )

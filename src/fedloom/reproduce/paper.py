@@ -27,7 +27,9 @@ class Setup:
         """
         from fedloom.simulator import scenario
 
-        content = scenario(self.scenario).model_dump(mode="json", exclude={"name", "description"}, exclude_defaults=True)
+        content = scenario(self.scenario).model_dump(
+            mode="json", exclude={"name", "description"}, exclude_defaults=True
+        )
         return hashlib.sha256(json.dumps([content, self.method], sort_keys=True).encode()).hexdigest()[:16]
 
 
