@@ -10,7 +10,7 @@ from torch import nn
 
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.training import models
-from fedloom.training.choose import MOST_VALUES, make_engine
+from fedloom.training.choose import LARGE_BATCH, MOST_VALUES, make_engine
 from fedloom.training.native import BUILDS, NativeEngine, Unsupported, load_build
 from fedloom.training.rule import LocalRule
 from fedloom.training.torch_engine import TorchEngine
@@ -76,22 +76,31 @@ def test_what_the_native_engine_cannot_do_torch_does_and_says_why(model, reason)
     assert not isinstance(caught.value, Unsupported)
 
 
+WIDE = {"hidden": (1024, 1024)}
+
+
 @pytest.mark.parametrize(
-    ("model", "shape"),
+    ("model", "shape", "batch_size", "reason"),
     [
-        (models.build("vgg", (3, 32, 32), 10, seed=0), (3, 32, 32)),
-        (models.build("mlp", (48,), 6, seed=0, hidden=(2048, 2048, 2048)), (48,)),
+        (models.build("vgg", (3, 32, 32), 10, seed=0), (3, 32, 32), 4, "convolutional models"),
+        (models.build("mlp", (48,), 6, seed=0, **WIDE), (48,), 2 * LARGE_BATCH, "batches of 128 in models"),
     ],
-    ids=["vgg", "wide mlp"],
+    ids=["vgg", "wide mlp, large batches"],
 )
-def test_large_networks_go_to_torch_unless_native_is_asked_for(model, shape):
-    task = make_task(model, shape, n_test=2, sizes=(2, 2))
+def test_large_networks_go_to_torch_unless_native_is_asked_for(model, shape, batch_size, reason):
+    task = make_task(model, shape, n_test=2, sizes=(2, 2), batch_size=batch_size)
     n_values = sum(p.numel() for p in model.parameters())
     assert n_values > MOST_VALUES
     engine, words = make_engine(task, RULE, 0, n_workers=1)
     assert isinstance(engine, TorchEngine)
-    assert f"torch is faster for models as large as this one ({n_values:,} values)" in words
+    assert f"torch is faster for {reason} as large as this one ({n_values:,} values)" in words
     assert isinstance(make_engine(task, RULE, 0, n_workers=1, engine="native")[0], NativeEngine)
+
+
+def test_wide_networks_with_small_batches_are_trained_natively():
+    model = models.build("mlp", (48,), 6, seed=0, **WIDE)
+    task = make_task(model, (48,), n_test=2, sizes=(2, 2), batch_size=LARGE_BATCH)
+    assert isinstance(make_engine(task, RULE, 0, n_workers=1)[0], NativeEngine)
 
 
 def test_without_the_extension_torch_trains_and_says_so(not_built):

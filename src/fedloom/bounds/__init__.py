@@ -1,5 +1,6 @@
 """The papers' convergence bounds, predicted costs and divergence measures as functions."""
 
+from fedloom.bounds.ddc import DdcBound, DdcDivergence, ddc_bound, ddc_divergence, ddc_lr_max
 from fedloom.bounds.divergence import drift, label_distance
 from fedloom.bounds.hhfl import (
     Theorem1,
@@ -29,11 +30,16 @@ from fedloom.bounds.ltc import (
 )
 
 __all__ = [
+    "DdcBound",
+    "DdcDivergence",
     "LearningRateLimits",
     "LtcConstants",
     "Theorem1",
     "client_mismatch",
     "cluster_mismatch",
+    "ddc_bound",
+    "ddc_divergence",
+    "ddc_lr_max",
     "drift",
     "drift_term",
     "gradient_bound",

@@ -1,5 +1,7 @@
 """Which engine trains: the native one where it supports the model and was measured to be faster, else torch."""
 
+from torch import nn
+
 from fedloom import _check
 from fedloom.training import rows
 from fedloom.training.engine import Engine, Task
@@ -8,9 +10,10 @@ from fedloom.training.rule import LocalRule
 from fedloom.training.torch_engine import TorchEngine
 
 ENGINES = ("auto", "native", "torch")
-# Beyond this many values a model, its gradients and a batch leave the second-level cache, and torch's matrix products are as
-# good or better (benchmarks/engine.py).
+# Beyond this many values a model, its gradients and a batch leave the second-level cache. Then torch's convolutions are as good
+# or better, and so are its matrix products for large batches (benchmarks/engine.py).
 MOST_VALUES = 1_000_000
+LARGE_BATCH = 64
 
 
 def make_engine(
@@ -21,9 +24,8 @@ def make_engine(
     why = "as asked for"
     if engine != "torch":
         try:
-            n_params = rows.n_values(task.model)
-            if engine == "auto" and n_params > MOST_VALUES:
-                raise Unsupported(f"torch is faster for models as large as this one ({n_params:,} values)")
+            if engine == "auto":
+                _refuse_large(task)
             native = NativeEngine(task, rule, seed, n_workers)
             return native, f"native ({native.build}), {native.n_workers} threads"
         except Unsupported as error:
@@ -32,3 +34,12 @@ def make_engine(
             why = f"not native: {error}"
     torch = TorchEngine(task, rule, seed, n_workers)
     return torch, f"torch, {torch.n_workers} processes ({why})"
+
+
+def _refuse_large(task: Task) -> None:
+    """Raise Unsupported if torch was measured to be faster for a model of this size."""
+    n_values = rows.n_values(task.model)
+    convolves = any(isinstance(layer, nn.Conv2d) for layer in task.model.modules())
+    if n_values > MOST_VALUES and (convolves or task.batch_size > LARGE_BATCH):
+        what = "convolutional models" if convolves else f"batches of {task.batch_size} in models"
+        raise Unsupported(f"torch is faster for {what} as large as this one ({n_values:,} values)")
