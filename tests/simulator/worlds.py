@@ -1,5 +1,7 @@
 """Small hand-made worlds and an engine on scalar models, for timelines that can be worked out on paper."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from fedloom.fleet import ComputeSettings, Link, Snapshot
@@ -62,8 +64,29 @@ class FixedFleet:
     def __init__(self, *snapshots):
         self.snapshots = snapshots
 
-    def snapshot(self, cloud_round):
+    moves = "never"
+
+    def snapshot(self, cloud_round, edge_round=None):
         return self.snapshots[min(cloud_round, len(self.snapshots) - 1)]
+
+
+class MovingFleet:
+    """A fleet whose clients have the homes `homes[r]` in edge round r of the run, and stay at the last."""
+
+    moves = "edge-round"
+
+    def __init__(self, homes, n_cells, step_s, **links):
+        reach = np.ones((n_cells, len(homes[0])), dtype=bool)
+        self.snapshots = [snapshot(step_s, reach, home=home, **links) for home in homes]
+
+    def snapshot(self, cloud_round, edge_round=0):
+        return self.snapshots[min(edge_round, len(self.snapshots) - 1)]
+
+
+def moving(homes, n_cells, step_s, *, links=None, **settings):
+    """A world whose clients move between edge rounds."""
+    made = world(snapshot(step_s, np.ones((n_cells, len(homes[0]))), home=homes[0]), **settings)
+    return replace(made, fleet=MovingFleet(homes, n_cells, step_s, **(links or {})))
 
 
 def world(*snapshots, n_samples=None, **settings):

@@ -31,6 +31,7 @@ def n_parameters(model):
         ("lenet5", (1, 28, 28), 44_426),
         ("lenet5", (3, 32, 32), 62_006),
         ("cnn", (1, 28, 28), 21_840),
+        ("cnn-small", (1, 28, 28), 6_930),
         ("cnn-bn", (1, 28, 28), 21_880),
         ("vgg", (3, 32, 32), 5_167_882),
         ("squeezenet", (3, 32, 32), 722_496 + 513 * 10),
@@ -43,6 +44,45 @@ def test_models_have_as_many_parameters_as_in_the_papers(name, shape, wanted):
     assert n_parameters(model) == wanted
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "options", "wanted"),
+    [
+        ("cnn-small", (1, 28, 28), {"kernel": 5, "channels": (9, 18)}, 7_192),
+        ("cnn-small", (3, 32, 32), {"channels": (8, 16)}, 7_162),
+        ("mlp", (1, 28, 28), {"hidden": (9,)}, 7_165),
+        ("mlp", (1, 28, 28), {"hidden": (34,), "pool": 2}, 7_048),
+    ],
+)
+def test_the_networks_of_28_kb(name, shape, options, wanted):
+    model = models.build(name, shape, 10, seed=0, **options)
+    assert n_parameters(model) == wanted
+    assert model(torch.zeros(2, *shape)).shape == (2, 10)
+    assert describe(model, shape)  # the native engine takes them
+
+
+def test_cnn_small_by_hand():
+    # conv 3x3x1x10+10 = 100, conv 3x3x10x20+20 = 1820, dense 20x5x5x10+10 = 5010
+    model = models.cnn_small((1, 28, 28), 10)
+    assert [p.numel() + b.numel() for p, b in zip(*[iter(model.parameters())] * 2)] == [100, 1820, 5010]
+
+
+def test_a_pooled_mlp_sees_means_of_squares():
+    model = models.build("mlp", (1, 5, 5), 3, seed=0, hidden=(4,), pool=2)  # the last row and column are left out
+    x = torch.rand(2, 1, 5, 5, generator=torch.Generator().manual_seed(0))
+    means = torch.stack([x[:, 0, i : i + 2, j : j + 2].mean(dim=(1, 2)) for i in (0, 2) for j in (0, 2)], dim=1)
+    torch.testing.assert_close(model(x), model[2:](means))
+    with pytest.raises(ValueError, match="model mlp with pool 2 needs square images of at least 2x2"):
+        models.mlp((7,), 3, pool=2)
+
+
+@pytest.mark.parametrize("options", [("cnn-small", {}), ("mlp", {"hidden": (5,), "pool": 2})])
+def test_small_networks_train_alike_in_both_engines(options):
+    name, rest = options
+    model = models.build(name, (1, 12, 12), 4, seed=0, **rest)
+    task = make_task(model, (1, 12, 12))
+    assert errors(task, LocalRule(lr=0.05), some_rows(model, 1), make_jobs([0, 1], 1)).max() <= ONE_STEP
+
+
 def test_lenet5_by_hand():
     # conv 5x5x1x6+6 = 156, conv 5x5x6x16+16 = 2416, dense 16x4x4x120+120 = 30840, 120x84+84 = 10164, 84x10+10 = 850
     model = models.lenet5((1, 28, 28), 10)
@@ -53,7 +93,11 @@ def test_lenet5_by_hand():
     ("name", "shape"),
     [
         *[(name, shape) for name in ("softmax", "mlp") for shape in [(7,), (1, 8, 8), (2, 5, 3)]],
-        *[(name, (c, s, s)) for name in ("lenet5", "cnn", "cnn-bn") for c, s in [(1, 16), (3, 17), (2, 19), (1, 28)]],
+        *[
+            (name, (c, s, s))
+            for name in ("lenet5", "cnn", "cnn-bn", "cnn-small")
+            for c, s in [(1, 16), (3, 17), (2, 19), (1, 28)]
+        ],
         *[
             (name, (c, s, s))
             for name in ("vgg", "squeezenet", "resnet18")
@@ -72,6 +116,7 @@ def test_every_model_maps_images_of_an_accepted_shape_to_outputs(name, shape):
         ("lenet5", 16, (1, 15, 15)),
         ("cnn", 16, (1, 28, 27)),
         ("cnn-bn", 16, (28, 28)),
+        ("cnn-small", 10, (1, 9, 9)),
         ("vgg", 8, (3, 7, 7)),
         ("lenet5", 16, (784,)),
         ("vgg", 8, (1, 3, 32, 32)),
@@ -191,6 +236,8 @@ def test_a_width_that_is_none_is_refused(width):
         ("mlp", {"width": 0.5}, "width is for kind vgg, not for mlp; leave it out"),
         ("vgg", {"hidden": [3]}, "hidden is for kind mlp, not for vgg; leave it out"),
         ("resnet18", {"width": 0.5}, "width is for kind vgg, not for resnet18; leave it out"),
+        ("cnn", {"channels": [3, 4]}, "channels is for kind cnn-small, not for cnn; leave it out"),
+        ("vgg", {"pool": 2}, "pool is for kind mlp, not for vgg; leave it out"),
     ],
 )
 def test_an_option_of_another_model_is_refused_in_a_scenario(kind, option, message):
@@ -203,6 +250,11 @@ def test_an_option_of_another_model_is_refused_in_a_scenario(kind, option, messa
     [
         ({"kind": "vgg", "width": 0.125}, models.vgg((1, 8, 8), 10, width=0.125)),
         ({"kind": "mlp", "hidden": [5]}, models.mlp((1, 8, 8), 10, hidden=(5,))),
+        ({"kind": "mlp", "hidden": [5], "pool": 2}, models.mlp((1, 8, 8), 10, hidden=(5,), pool=2)),
+        (
+            {"kind": "cnn-small", "kernel": 2, "channels": [3, 4]},
+            models.cnn_small((1, 8, 8), 10, kernel=2, channels=(3, 4)),
+        ),
         ({"kind": "softmax"}, models.softmax((1, 8, 8), 10)),
         ({"kind": "squeezenet"}, models.squeezenet((1, 8, 8), 10)),
     ],

@@ -1,6 +1,7 @@
 """The papers' convergence bounds, predicted costs and divergence measures as functions."""
 
 from fedloom.bounds.ddc import DdcBound, DdcDivergence, ddc_bound, ddc_divergence, ddc_lr_max
+from fedloom.bounds.ddc_energy import DdcEnergy, ddc_energy, upload_j
 from fedloom.bounds.divergence import drift, label_distance
 from fedloom.bounds.hhfl import (
     Theorem1,
@@ -32,6 +33,7 @@ from fedloom.bounds.ltc import (
 __all__ = [
     "DdcBound",
     "DdcDivergence",
+    "DdcEnergy",
     "LearningRateLimits",
     "LtcConstants",
     "Theorem1",
@@ -39,6 +41,7 @@ __all__ = [
     "cluster_mismatch",
     "ddc_bound",
     "ddc_divergence",
+    "ddc_energy",
     "ddc_lr_max",
     "drift",
     "drift_term",
@@ -59,4 +62,5 @@ __all__ = [
     "step_mass",
     "step_sum",
     "theorem_1",
+    "upload_j",
 ]

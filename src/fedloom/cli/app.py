@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedloom.cli.show import amount, figures, notes, out, progress, seconds
+from fedloom.cli.show import amount, notes, out, seconds
 
 app = typer.Typer(
     name="fedloom",
@@ -26,6 +26,10 @@ Changes = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. training.lr=0.05. May be repeated."),
 ]
 DataFolder = Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Where the dataset's files are.")]
+Ray = Annotated[
+    str | None,
+    typer.Option("--ray", metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, or auto for the one of this machine."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no notes.")]
 
@@ -67,41 +71,51 @@ def run(
         bool,
         typer.Option("--dry-run", help="Clock, energy and traffic without any training; writes nothing."),
     ] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Training threads or processes [one per core].")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Training threads or processes, with --ray actors [one per core].")
+    ] = None,
     engine: Annotated[str, typer.Option(help="auto, native or torch.")] = "auto",
+    ray: Ray = None,
     data_folder: DataFolder = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Say which engine trains and what the run is made of.")
     ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Watch accuracy, clock, energy and every cluster instead of a bar.")
+    ] = False,
+    tensorboard: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Log to TensorBoard (extra: tensorboard).")
+    ] = None,
 ) -> None:
-    """Run one method on one scenario with one seed, and leave a record."""
+    """Run one method on one scenario with one seed, and leave a record and its report."""
+    from fedloom.cli.live import watching
     from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
 
     chosen = read_scenario(scenario, changes)
+    trained_by: Any = engine
+    if ray is not None and not dry_run:
+        from fedloom.scale.engine import on_ray
+
+        trained_by = on_ray(ray, workers, engine)
     simulation = Simulation(
         chosen,
         make_method(method),
         seed,
         directory=None if data_folder is None else str(data_folder),
         n_workers=workers,
-        engine=engine,
+        engine=trained_by,
         dry_run=dry_run,
     )
     if verbose:
         _describe(simulation, method)
     where = folder or Path("runs") / f"{chosen.name}-{method.replace(':', '-')}-s{seed}"
     total = chosen.training.cloud_rounds
-    with progress(quiet) as bar:
-        task = bar.add_task(f"{chosen.name} · {method}", total=total, figures="")
-
-        def on_round(done: int, measures: dict[str, float | int] | None) -> None:
-            shown: dict[str, Any] = {} if measures is None else {"figures": figures(measures)}
-            bar.update(task, completed=done, **shown)
-
+    name = f"{chosen.name} · {method}"
+    with watching(simulation, name, live=live, quiet=quiet, tensorboard=tensorboard) as on_round:
         if dry_run:
             for measures in simulation.rounds():
                 on_round(simulation.cloud_rounds_done, measures)
@@ -116,10 +130,11 @@ def run(
                     soft_wrap=True,
                 )
                 raise typer.Exit(130) from None
+    report = None if dry_run else _report_of(where)
     if as_json:
-        typer.echo(json.dumps(summary | ({} if dry_run else {"folder": str(where)})))
+        typer.echo(json.dumps(summary | ({} if dry_run else {"folder": str(where), "report": str(report)})))
     else:
-        _summary(summary, None if dry_run else where)
+        _summary(summary, None if dry_run else where, report)
 
 
 @app.command()
@@ -137,6 +152,7 @@ def compare(
         typer.Option("--out", metavar="DIR", help="Folder for all runs and the report [runs/SCENARIO]."),
     ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
+    ray: Ray = None,
     data_folder: DataFolder = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -151,6 +167,7 @@ def compare(
         changes=changes,
         folder=folder,
         jobs=jobs,
+        ray=ray,
         data_folder=data_folder,
         x=x,
         target=target,
@@ -185,6 +202,67 @@ def demo(
 
 
 @app.command()
+def plan(
+    fleet: Annotated[
+        Path,
+        typer.Argument(metavar="FLEET.csv", help="A line per device: x_m,y_m or latitude,longitude; see docs/plan.md."),
+    ],
+    method: Annotated[
+        str, typer.Option("--method", "-m", help="ddc, geographic, ltc, ...: who clusters with whom.")
+    ] = "ddc",
+    server: Annotated[
+        str | None, typer.Option(metavar="X,Y", help="Position like the devices' [the middle of the fleet].")
+    ] = None,
+    gradients: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A row per device: .npy, .npz or .csv [labels stand for them].")
+    ] = None,
+    model_bytes: Annotated[int | None, typer.Option(min=1, help="Size of a model on air [1000000].")] = None,
+    model: Annotated[str | None, typer.Option(help="The size of one from `fedloom list models` instead.")] = None,
+    local_steps: Annotated[int, typer.Option(min=1, help="Mini-batches in an edge round.")] = 5,
+    edge_rounds: Annotated[int, typer.Option(min=1, help="Averages at heads in a cloud round.")] = 5,
+    alpha: Annotated[
+        float | None, typer.Option(help="ddc: weight of data against distance, 0 to 1 [0.2 if data are known, else 0].")
+    ] = None,
+    capacity: Annotated[
+        int | None, typer.Option(min=1, help="Most devices of a head, itself included [a fifth of all, at least 10].")
+    ] = None,
+    candidates: Annotated[
+        int | None, typer.Option(min=1, help="ddc: most devices considered as heads [100, or what capacities need].")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="ddc: the proven best plan, for a handful of devices.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Of all that is random in the search.")] = 0,
+    folder: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the plan [plans/FLEET-METHOD].")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Plan a fleet from a table: clusters, heads, and seconds, joules and bytes of a round. No training."""
+    from fedloom.cli.plan import plan_fleet
+
+    plan_fleet(
+        fleet,
+        method=method,
+        server=server,
+        gradients=gradients,
+        model_bytes=model_bytes,
+        model=model,
+        local_steps=local_steps,
+        edge_rounds=edge_rounds,
+        alpha=alpha,
+        capacity=capacity,
+        candidates=candidates,
+        exact=exact,
+        seed=seed,
+        folder=folder,
+        as_json=as_json,
+        quiet=quiet,
+    )
+
+
+@app.command()
 def reproduce(
     paper: Annotated[
         str,
@@ -203,6 +281,7 @@ def reproduce(
         ),
     ] = Path("runs/cache"),
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
+    ray: Ray = None,
     data_folder: DataFolder = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -217,6 +296,7 @@ def reproduce(
         folder=folder,
         cache=cache,
         jobs=jobs,
+        ray=ray,
         data_folder=data_folder,
         quiet=quiet,
         as_json=as_json,
@@ -229,13 +309,24 @@ def report(
     out_file: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where to write [DIR/report.html].")
     ] = None,
+    target: Annotated[float | None, typer.Option(help="Accuracy to reach [the level all runs reach].")] = None,
+    figures_folder: Annotated[
+        Path | None,
+        typer.Option("--figures", metavar="DIR", help="Also write the plots for a paper: PDF and PNG, a column wide."),
+    ] = None,
 ) -> None:
-    """The HTML report of one or several runs."""
+    """The HTML report of one or several runs, and their figures for a paper."""
     from fedloom.record.report import write_report
     from fedloom.record.runs import find_runs
 
-    written = write_report(find_runs(folders), out_file or folders[0] / "report.html")
+    runs = find_runs(folders)
+    written = write_report(runs, out_file or folders[0] / "report.html", target=target)
     out.print(f"report: {written}", highlight=False, soft_wrap=True)
+    if figures_folder is not None:
+        from fedloom.record.paper_figures import write_figures
+
+        n_figures = len(write_figures(runs, figures_folder)) // 2
+        out.print(f"figures: {n_figures} in {figures_folder}", highlight=False, soft_wrap=True)
 
 
 @app.command("list")
@@ -289,7 +380,14 @@ def _describe(simulation: Any, method: str) -> None:
     )
 
 
-def _summary(summary: dict[str, Any], folder: Path | None) -> None:
+def _report_of(folder: Path) -> Path:
+    from fedloom.record.report import write_report
+    from fedloom.record.runs import read_run
+
+    return write_report([read_run(folder)], folder / "report.html")
+
+
+def _summary(summary: dict[str, Any], folder: Path | None, report: Path | None) -> None:
     final, best = summary["final"], summary["best"]
     if "accuracy" in final:
         out.print(
@@ -312,7 +410,7 @@ def _summary(summary: dict[str, Any], folder: Path | None) -> None:
             soft_wrap=True,
         )
     if folder is not None:
-        out.print(f"record: {folder}", highlight=False, soft_wrap=True)
+        out.print(f"record: {folder}\nreport: {report}", highlight=False, soft_wrap=True)
 
 
 def _show_comparison(comparison: Any, report: Path) -> None:

@@ -41,6 +41,7 @@ def run_many(
     changes: Sequence[str] = (),
     folder: Path | None = None,
     jobs: int | None = None,
+    ray: str | None = None,
     data_folder: Path | None = None,
     x: str = "steps",
     target: float | None = None,
@@ -78,10 +79,10 @@ def run_many(
         for m in methods
         for s in range(seeds)
     ]
-    make_runs(all_jobs, n_jobs=jobs, data_folder=data_folder, quiet=quiet)
+    make_runs(all_jobs, n_jobs=jobs, ray=ray, data_folder=data_folder, quiet=quiet)
     runs = [read_run(job.folder) for job in all_jobs]
     comparison = compare(runs, x=x, target=target)
-    return comparison, write_report(runs, where / "report.html")
+    return comparison, write_report(runs, where / "report.html", target=target)
 
 
 def scenario_file(folder: Path, content: str) -> Path:
@@ -142,13 +143,24 @@ class _Worker:
 
 
 def make_runs(
-    jobs: Sequence[Job], *, n_jobs: int | None = None, data_folder: Path | None = None, quiet: bool = False
+    jobs: Sequence[Job],
+    *,
+    n_jobs: int | None = None,
+    ray: str | None = None,
+    data_folder: Path | None = None,
+    quiet: bool = False,
 ) -> None:
-    """Make the runs that are not finished, `n_jobs` at a time; the first that fails stops all."""
+    """Make the runs that are not finished, `n_jobs` at a time; the first that fails stops all.
+
+    ray: the address of a cluster to make them on; there the others go on if one fails.
+    """
     from fedloom.training.engine import n_cores
 
     waiting = [job for job in jobs if not job.finished]
     if not waiting:
+        return
+    if ray is not None:
+        _make_on_ray(waiting, jobs, ray, n_jobs, data_folder, quiet)
         return
     n_workers = min(n_jobs or n_cores(), len(waiting))
     order = {
@@ -200,6 +212,76 @@ def make_runs(
             worker.process.terminate()
         for worker in workers:
             worker.stop()
+
+
+def _make_on_ray(
+    waiting: Sequence[Job], jobs: Sequence[Job], address: str, n_jobs: int | None, data_folder: Path | None, quiet: bool
+) -> None:
+    """Every run is a task on one processor of the cluster. Its record is written here, by the driver; the data goes out
+    from here too, once to every machine."""
+    from fedloom.cli.worker import load_dataset, read_files, run_elsewhere, write_files
+    from fedloom.scale.cluster import connect, n_cpus
+    from fedloom.scale.tasks import State, run_tasks
+    from fedloom.simulator import scenario
+
+    cluster = connect(address)
+    folder = None if data_folder is None else str(data_folder)
+    scenarios = {job.scenario: scenario(job.scenario) for job in waiting}
+    sent: dict[str, Any] = {}
+
+    def order(i: int) -> tuple[Any, ...]:
+        job = waiting[i]
+        chosen = scenarios[job.scenario]
+        key = chosen.task.model_dump_json(include={"dataset", "data_limit", "gaussian", "magnet"})
+        if key not in sent:
+            sent[key] = cluster.put(load_dataset(chosen, folder))
+        what = {"scenario": chosen.model_dump(mode="json"), "method": job.method, "seed": job.seed, "workers": 1}
+        return what | {"folder": str(job.folder)}, read_files(job.folder), sent[key]
+
+    done = {job.folder: job.cloud_rounds if job.finished else 0 for job in jobs}
+    shown = {"state": "", "figures": ""}
+    with progress(quiet) as bar:
+        whole = bar.add_task("all runs", total=sum(job.cloud_rounds for job in jobs), figures="")
+
+        def show() -> None:
+            bar.update(whole, completed=sum(done.values()), figures="; ".join(filter(None, shown.values())))
+
+        def on_change(state: State) -> None:
+            shown["state"] = str(state)
+            show()
+
+        def on_news(i: int, news: dict[str, Any]) -> None:
+            done[waiting[i].folder] = news["done"]
+            if "figures" in news:
+                shown["figures"] = f"{waiting[i].name}: {news['figures']}"
+            if "files" in news:
+                write_files(waiting[i].folder, news["files"])
+            show()
+
+        def on_result(i: int, files: dict[str, bytes]) -> None:
+            write_files(waiting[i].folder, files)
+            done[waiting[i].folder] = waiting[i].cloud_rounds
+
+        try:
+            state = run_tasks(
+                cluster,
+                run_elsewhere,
+                order,
+                len(waiting),
+                n_at_once=n_jobs or n_cpus(cluster),
+                on_result=on_result,
+                on_news=on_news,
+                on_change=on_change,
+            )
+        except KeyboardInterrupt:
+            notes.print("[yellow]stopped; the same command goes on from there[/]")
+            raise
+    if state.failed:
+        errors = "\n".join(f"  {waiting[i].name}: {error}" for i, error in sorted(state.failed.items()))
+        raise RuntimeError(
+            f"{len(state.failed)} of {len(waiting)} runs failed twice, the others are finished:\n{errors}\n"
+            f"the same command tries again what failed"
+        )
 
 
 def _hire(lines: "queue.Queue[tuple[_Worker, str | None]]", alone: bool) -> _Worker:

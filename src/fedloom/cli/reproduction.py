@@ -1,6 +1,7 @@
 """`fedloom reproduce`: make the runs that are missing, judge them, and show and save what came out."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ def reproduce(
     folder: Path | None,
     cache: Path,
     jobs: int | None,
+    ray: str | None = None,
     data_folder: Path | None,
     quiet: bool,
     as_json: bool,
@@ -41,10 +43,10 @@ def reproduce(
     if not quiet:
         missing = sum(not job.finished for job in jobs_by_folder.values())
         notes.print(f"{paper.title}: {len(jobs_by_folder)} runs, {missing} to make", highlight=False, soft_wrap=True)
-    make_runs(list(jobs_by_folder.values()), n_jobs=jobs, data_folder=data_folder, quiet=quiet)
+    make_runs(list(jobs_by_folder.values()), n_jobs=jobs, ray=ray, data_folder=data_folder, quiet=quiet)
 
     where = folder or Path("runs") / "reproduce"
-    outcomes = []
+    outcomes, reports = [], []
     for item in items:
         runs = {
             label: [read_run(folders[id(setup)] / f"s{seed}") for seed in range(n_seeds)]
@@ -53,13 +55,24 @@ def reproduce(
         outcome = item.judge(runs)
         wall_s = sum((run.summary or {})["wall_s"] for same in runs.values() for run in same)
         save(where, paper, item, scale, outcome, seeds=n_seeds, wall_s=wall_s)
+        reports.append(_report(runs, cache / "reports" / f"{paper.key}-{item.key}-{scale}.html", item.title))
         outcomes.append((item, outcome))
     page = write_page(where, paper)
     if as_json:
-        print(json.dumps(_as_dict(paper, outcomes, page)))
+        print(json.dumps(_as_dict(paper, outcomes, page) | {"reports": [str(r) for r in reports]}))
     else:
         _show(outcomes)
-        out.print(f"page: {page}", highlight=False, soft_wrap=True)
+        lines = [f"page: {page}", *(f"report: {report}" for report in reports)]
+        out.print("\n".join(lines), highlight=False, soft_wrap=True)
+
+
+def _report(runs: dict[Any, list[Any]], path: Path, title: str) -> Path:
+    """The report of an item's runs, each under the label of its setup."""
+    from fedloom.record.report import write_report
+
+    names = {label: ", ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in runs}
+    labelled = [replace(run, method=names[label]) for label, same in runs.items() for run in same]
+    return write_report(labelled, path, title)
 
 
 def _jobs(setup: Setup, folder: Path, n_seeds: int, item: Item) -> list[Job]:

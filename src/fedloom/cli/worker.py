@@ -6,11 +6,16 @@ during a run, {"finished": true} or {"error": text, "bad_input": true or false} 
 
 import json
 import sys
+import tempfile
+import time
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from fedloom.cli.show import figures
+
+SEND_S = 60.0  # between two copies of an unfinished record
 
 
 def main() -> None:
@@ -19,7 +24,7 @@ def main() -> None:
     sys.stdout = sys.stderr  # nothing else may come between the answers
     for line in sys.stdin:
         try:
-            _run(json.loads(line), answers)
+            _run(json.loads(line), lambda answer: print(json.dumps(answer), file=answers, flush=True))
             answer: dict[str, Any] = {"finished": True}
         except (ValueError, OSError, RuntimeError) as error:
             from fedloom.training.engine import NotFinite
@@ -29,26 +34,74 @@ def main() -> None:
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def _run(job: dict[str, Any], answers: Any) -> None:
+def run_elsewhere(
+    tell: Callable[[dict[str, Any]], None], job: dict[str, Any], files: dict[str, bytes], dataset: Any
+) -> dict[str, bytes]:
+    """Make a run on a machine that does not have its folder: goes on from the record `files` and returns the finished one.
+
+    Tells {"done": rounds, "figures": text}, and now and then {"files": the record so far}.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedloom-") as name:
+        folder = Path(name) / "run"
+        write_files(folder, files)
+        sent_s = time.monotonic()
+
+        def answer(news: dict[str, Any]) -> None:
+            nonlocal sent_s
+            if time.monotonic() - sent_s > SEND_S:
+                sent_s = time.monotonic()
+                news = news | {"files": read_files(folder)}
+            tell(news)
+
+        try:
+            _run(job | {"folder": str(folder)}, answer, dataset)
+        except ValueError as error:
+            if name not in str(error):
+                raise
+            raise type(error)(str(error).replace(str(folder), job["folder"])) from None
+        return read_files(folder)
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Contents of the files of a record by name, without locks and what is only half written."""
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix != ".tmp" and not p.name.startswith("."))
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
+
+
+def write_files(folder: Path, files: dict[str, bytes]) -> None:
+    """Write a record; the summary, which says that it is finished, last."""
+    for name in sorted(files, key=lambda name: name == "summary.json"):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(path.name + ".tmp")
+        beside.write_bytes(files[name])
+        beside.replace(path)
+
+
+def _run(job: dict[str, Any], tell: Callable[[dict[str, Any]], None], dataset: Any = None) -> None:
     from fedloom.record.folder import record
     from fedloom.simulator import Simulation, make_method, scenario
 
     chosen = scenario(job["scenario"])
-    task = chosen.task
-    generated = task.model_dump_json(include={"gaussian", "magnet"})
     simulation = Simulation(
         chosen,
         make_method(job["method"]),
         job["seed"],
-        dataset=_dataset(task.dataset, job["data_folder"], task.data_limit, generated),
+        dataset=load_dataset(chosen, job["data_folder"]) if dataset is None else dataset,
         n_workers=job["workers"],
     )
 
     def on_round(done: int, measures: dict[str, float | int] | None) -> None:
         shown = {} if measures is None else {"figures": figures(measures)}
-        print(json.dumps({"done": done} | shown), file=answers, flush=True)
+        tell({"done": done} | shown)
 
     record(simulation, job["method"], Path(job["folder"]), resume=True, on_round=on_round)
+
+
+def load_dataset(chosen: Any, folder: str | None) -> Any:
+    """The dataset of a scenario; the last two stay in memory."""
+    task = chosen.task
+    return _dataset(task.dataset, folder, task.data_limit, task.model_dump_json(include={"gaussian", "magnet"}))
 
 
 @lru_cache(maxsize=2)

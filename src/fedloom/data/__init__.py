@@ -1,6 +1,8 @@
 """Datasets and how they are shared out among clients."""
 
 from fedloom.data.dataset import Dataset, Split
+from fedloom.data.drawn import drawn, drawn_by_classes
+from fedloom.data.dual_layer import dual_layer_sets, missing_classes
 from fedloom.data.edge_cases import edge_case_sets
 from fedloom.data.files import FileCheck, Found, check, fetch, find, places
 from fedloom.data.loaders import DATASETS, Description, GaussianSettings, gaussian_mixture, load
@@ -21,6 +23,8 @@ from fedloom.data.partition import (
 from fedloom.data.settings import (
     ClassesPartition,
     DirichletPartition,
+    DrawnPartition,
+    DualLayerPartition,
     EdgeCasePartition,
     IidPartition,
     PartitionSettings,
@@ -53,6 +57,10 @@ __all__ = [
     "deal_classes",
     "wheel",
     "edge_case_sets",
+    "dual_layer_sets",
+    "missing_classes",
+    "drawn",
+    "drawn_by_classes",
     "dirichlet",
     "by_sizes",
     "by_sizes_and_classes",
@@ -68,5 +76,7 @@ __all__ = [
     "SizesPartition",
     "UserPartition",
     "EdgeCasePartition",
+    "DualLayerPartition",
+    "DrawnPartition",
     "make_partition",
 ]

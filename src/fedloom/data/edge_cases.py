@@ -58,7 +58,7 @@ def edge_case_sets(case: int, home: ArrayLike, n_classes: int, overlap_data: Ove
         raise ValueError(f"case must be one of 1, 2, 3, 4, 5, 6 (the data cases of HHFL); got {case!r}")
     _check.whole("n_classes", n_classes)
     _check.one_of("overlap_data", overlap_data, ("home", "shared"))
-    homes = _homes(home)
+    homes = as_homes(home)
     base = n_classes == BASE_CLASSES and np.array_equal(homes, BASE_HOME)
     if overlap_data == "shared" and not base:
         raise ValueError(
@@ -131,7 +131,8 @@ def four_missing(n: int, overlap_data: OverlapData) -> list[list[int]]:
     return [[2 * n, 2 * n + 1] if x == "U" else list(COMMON[pattern[:k].count("C") % 2]) for k, x in enumerate(pattern)]
 
 
-def _homes(home: ArrayLike) -> NDArray[np.int64]:
+def as_homes(home: ArrayLike) -> NDArray[np.int64]:
+    """Home cells (K,) as int64, checked: from 0, or -1 for none."""
     homes = np.asarray(home)
     if homes.ndim != 1 or len(homes) == 0 or not np.issubdtype(homes.dtype, np.integer):
         raise ValueError(f"home must be whole numbers of shape (K,), one per client, got {homes.dtype} {homes.shape}")

@@ -10,6 +10,8 @@ from fedloom import _check
 from fedloom._settings import Settings
 from fedloom.data import partition, sizes
 from fedloom.data.dataset import Dataset
+from fedloom.data.drawn import drawn, drawn_by_classes
+from fedloom.data.dual_layer import dual_layer_sets
 from fedloom.data.edge_cases import edge_case_sets
 
 
@@ -69,8 +71,41 @@ class EdgeCasePartition(Settings):
     )
 
 
+class DualLayerPartition(Settings):
+    """A share of the classes for each edge, a few of these for each of its clients (CSAHFL, section 5)."""
+
+    kind: Literal["dual-layer"] = "dual-layer"
+    edge_share: float = Field(0.5, gt=0, le=1, description="of the classes, at each edge; 1: the edges are alike")
+    classes_per_client: int = Field(2, ge=1)
+    samples_per_class: int | None = Field(
+        None, ge=1, description="of each of a client's classes; by default as many as possible"
+    )
+    volume: Literal["equal", "all"] = Field(
+        "equal", description="equal: all clients alike, the rest unused; all: every sample used"
+    )
+    dealing: Literal["deck", "random"] = Field(
+        "deck",
+        description="deck: each class at equally many edges; random: drawn for each edge, some classes may be nowhere",
+    )
+
+
+class DrawnPartition(Settings):
+    """Drawn with replacement: for fleets with more clients than the data has samples for."""
+
+    kind: Literal["drawn"] = "drawn"
+    samples_per_client: int = Field(40, ge=1)
+    classes_per_client: int | None = Field(None, ge=1, description="by default labels come as they fall")
+
+
 PartitionSettings = Annotated[
-    IidPartition | ClassesPartition | DirichletPartition | SizesPartition | UserPartition | EdgeCasePartition,
+    IidPartition
+    | ClassesPartition
+    | DirichletPartition
+    | SizesPartition
+    | UserPartition
+    | EdgeCasePartition
+    | DualLayerPartition
+    | DrawnPartition,
     Field(discriminator="kind"),
 ]
 
@@ -84,7 +119,7 @@ def make_partition(
 ) -> list[partition.Indices]:
     """Indices into the training split for each of `n_clients` clients, as the settings say.
 
-    `home` (n_clients,) is the cell each client belongs to, -1 for none; only kind edge-case needs it.
+    `home` (n_clients,) is the cell each client belongs to, -1 for none; only kinds edge-case and dual-layer need it.
     """
     _check.whole("n_clients", n_clients)
     match settings:
@@ -109,6 +144,10 @@ def make_partition(
             return _users(dataset, n_clients, rng)
         case EdgeCasePartition():
             return _edge_case(settings, dataset, n_clients, rng, home)
+        case DualLayerPartition():
+            return _dual_layer(settings, dataset, n_clients, rng, home)
+        case DrawnPartition():
+            return _drawn(settings, dataset, n_clients, rng)
         case _:
             assert_never(settings)
 
@@ -138,15 +177,45 @@ def _edge_case(
     settings: EdgeCasePartition, dataset: Dataset, n_clients: int, rng: np.random.Generator, home: ArrayLike | None
 ) -> list[partition.Indices]:
     labels = _labels(dataset, settings.kind)
+    sets = edge_case_sets(settings.case, _home(home, n_clients, settings.kind), dataset.n_labels, settings.overlap_data)
+    return partition.by_label_sets(labels, sets, rng, volume=settings.volume)
+
+
+def _dual_layer(
+    settings: DualLayerPartition, dataset: Dataset, n_clients: int, rng: np.random.Generator, home: ArrayLike | None
+) -> list[partition.Indices]:
+    labels = _labels(dataset, settings.kind)
+    sets = dual_layer_sets(
+        _home(home, n_clients, settings.kind),
+        dataset.n_labels,
+        max(1, round(settings.edge_share * dataset.n_labels)),
+        settings.classes_per_client,
+        rng=rng,
+        dealing=settings.dealing,
+    )
+    return partition.by_label_sets(
+        labels, sets, rng, volume=settings.volume, samples_per_class=settings.samples_per_class
+    )
+
+
+def _home(home: ArrayLike | None, n_clients: int, kind: str) -> ArrayLike:
     if home is None:
         raise ValueError(
-            f"partition kind {settings.kind!r} goes by the cells clients belong to: expected home, one cell per client "
+            f"partition kind {kind!r} goes by the cells clients belong to: expected home, one cell per client "
             f"({n_clients}), got none; pass home=..., or use kind 'classes'"
         )
     if np.shape(home) != (n_clients,):
         raise ValueError(f"home must have one cell per client, shape ({n_clients},), got {np.shape(home)}")
-    sets = edge_case_sets(settings.case, home, dataset.n_labels, settings.overlap_data)
-    return partition.by_label_sets(labels, sets, rng, volume=settings.volume)
+    return home
+
+
+def _drawn(
+    settings: DrawnPartition, dataset: Dataset, n_clients: int, rng: np.random.Generator
+) -> list[partition.Indices]:
+    if settings.classes_per_client is None:
+        return drawn(dataset.n_train, n_clients, settings.samples_per_client, rng)
+    labels = _labels(dataset, settings.kind)
+    return drawn_by_classes(labels, n_clients, settings.samples_per_client, settings.classes_per_client, rng)
 
 
 def _labels(dataset: Dataset, kind: str) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Devices, coverage cells, links, compute speeds and mobility; a snapshot of them per cloud round."""
+"""Devices, coverage cells, links, compute speeds and mobility; a snapshot of them per round."""
 
 from fedloom.fleet import cells, compute, links, mobility, placement
 from fedloom.fleet.fleet import Fleet

@@ -1,7 +1,10 @@
-"""A fleet: settings and a seed in, the state of devices, cells and links in any cloud round out.
+"""A fleet: settings and a seed in, the state of devices, cells and links in any round out.
 
-Every draw is keyed by the seed, its purpose and the cloud round, so a snapshot depends on nothing else: not
-on which rounds were asked for before, nor on which links were looked at.
+Every draw is keyed by the seed, its purpose and the round, so a snapshot depends on nothing else: not on which
+rounds were asked for before, nor on which links were looked at.
+
+Rounds are cloud rounds (0 is the first) or, for what is set to move or be redrawn every edge round, edge rounds
+counted through the whole run: 1 is the first, 0 is before it.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -15,7 +18,7 @@ from fedloom import _check
 from fedloom._random import stream
 from fedloom.fleet import cells, compute, hops, mobility, placement
 from fedloom.fleet import settings as s
-from fedloom.fleet.settings import FleetSettings
+from fedloom.fleet.settings import FleetSettings, When
 from fedloom.fleet.snapshot import Link, Snapshot
 from fedloom.radio import distances
 
@@ -24,11 +27,15 @@ Homes = NDArray[np.int64]
 T = TypeVar("T")
 A = TypeVar("A", bound=NDArray[Any])
 
+KEPT_STATES = 64  # where devices were in so many rounds: edges on clocks of their own are a few edge rounds apart
+
+MOST_PEERS = 10_000  # devices with links to each other: 0.8 GB for each quantity
+
 _HOPS = ("edge_up", "edge_down", "backhaul_up", "backhaul_down", "cloud_up", "cloud_down", "d2d")
 
 
 class Fleet:
-    """Use `Fleet.from_settings`, then `snapshot(cloud_round)`.
+    """Use `Fleet.from_settings`, then `snapshot(cloud_round)`, or `snapshot(cloud_round, edge_round)`.
 
     >>> fleet = Fleet.from_settings(FleetSettings(n_devices=4), seed=1)
     >>> fleet.snapshot(0).edge_up.seconds(bits=1e6)
@@ -53,8 +60,7 @@ class Fleet:
         """The other columns of a table of devices, each (K,)."""
         self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
         self._active = _frozen(home >= 0)
-        self._start = (_frozen(position_m), _frozen(home))
-        self._last_state = (0, self._start)
+        self._states = {0: (_frozen(position_m), _frozen(home))}  # by round; the start is always kept
         self._built: dict[str, tuple[Hashable, Any]] = {}
         self._transition: Array | None = None
         if settings.mobility is not None:
@@ -110,15 +116,40 @@ class Fleet:
         """N."""
         return len(self._radius_m)
 
-    def snapshot(self, cloud_round: int) -> Snapshot:
-        """The fleet in a cloud round (0 is the first); the same object as long as nothing changes."""
+    @property
+    def moves(self) -> When:
+        """When devices move to other cells."""
+        return "never" if self.settings.mobility is None else self.settings.mobility.every
+
+    def snapshot(self, cloud_round: int, edge_round: int | None = None) -> Snapshot:
+        """The fleet in a cloud round (0 is the first); the same object as long as nothing changes.
+
+        edge_round: counted through the whole run, 1 is the first and 0 before it. Needed from the second cloud round
+        on if something moves or is redrawn every edge round, else of no effect.
+        """
         _check.whole("cloud_round", cloud_round, least=0)
+        if edge_round is not None:
+            _check.whole("edge_round", edge_round, least=0)
         redraw = self.settings.redraw
-        t_move = cloud_round if self.settings.mobility else 0
-        t_links = cloud_round if redraw.links == "cloud-round" else 0
-        t_compute = cloud_round if redraw.compute == "cloud-round" else 0
+        clocks = (self.moves, redraw.links, redraw.compute)
+        if "edge-round" in clocks and edge_round is None and cloud_round > 0:
+            raise ValueError(
+                f"this fleet changes every edge round: expected edge_round, counted from the start of the run, "
+                f"got only cloud_round {cloud_round}; pass snapshot(cloud_round, edge_round)"
+            )
+        now = {"never": 0, "cloud-round": cloud_round, "edge-round": edge_round or 0}
+        t_move, t_links, t_compute = (now[clock] for clock in clocks)
         build = partial(self._build, t_move, t_links, t_compute)
         return self._reuse("snapshot", (t_move, t_links, t_compute), build)
+
+    def homes_at(self, t: int) -> Homes:
+        """Home cells (K,), -1 for a device that takes no part, in round t of those after which devices move.
+
+        The homes of `snapshot` without drawing links: t is a cloud round, or an edge round counted through the whole
+        run (0: before the first), as `moves` says.
+        """
+        _check.whole("t", t, least=0)
+        return self._where(t)[1]
 
     def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
         position_m, home = self._where(t_move)
@@ -147,21 +178,22 @@ class Fleet:
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
 
-    def _where(self, cloud_round: int) -> tuple[Array, Homes]:
-        """Positions (K, D) and homes (K,), walked to from the last state, or from the start to go back."""
+    def _where(self, t: int) -> tuple[Array, Homes]:
+        """Positions (K, D) and homes (K,) in a round, walked to from the latest state before it that is kept."""
         if self._transition is None:
-            return self._start
-        known, state = self._last_state
-        if known > cloud_round:
-            known, state = 0, self._start
-        for t in range(known + 1, cloud_round + 1):
-            state = self._moved(*state, self._transition, t)
-        self._last_state = (cloud_round, state)
-        return state
+            return self._states[0]
+        if t not in self._states:
+            known = max(kept for kept in self._states if kept <= t)
+            state = self._states[known]
+            for step in range(known + 1, t + 1):
+                state = self._states[step] = self._moved(*state, self._transition, step)
+                if len(self._states) > KEPT_STATES:
+                    del self._states[next(kept for kept in self._states if kept > 0)]  # the first that was added
+        return self._states[t]
 
-    def _moved(self, position_m: Array, home: Homes, transition: Array, cloud_round: int) -> tuple[Array, Homes]:
+    def _moved(self, position_m: Array, home: Homes, transition: Array, t: int) -> tuple[Array, Homes]:
         """One step of the chain; a device that moves stands anywhere in its new cell, at its old height."""
-        rng = stream(self.seed, "mobility", cloud_round)
+        rng = stream(self.seed, "mobility", t)
         new_home = mobility.move(home, transition, rng)
         movers = np.flatnonzero(new_home != home)
         target = new_home[movers]
@@ -197,6 +229,12 @@ class Fleet:
         link = self.settings.device_device
         if not isinstance(link, s.RadioLink):
             t_move = 0  # only radio links know where devices are
+        if self.n_devices > MOST_PEERS:
+            raise ValueError(
+                f"links between all pairs of {self.n_devices:,} devices would take {8e-9 * self.n_devices**2:.0f} GB for each "
+                f"quantity; clustering by links between devices works up to {MOST_PEERS:,} of them: use fewer devices, or a "
+                f"method that groups by cells, such as hierfedavg or hhfl"
+            )
         build = partial(hops.peers, link, position_m, self._rng("d2d", t_links))
         return self._reuse("d2d", (t_move, t_links), build)
 

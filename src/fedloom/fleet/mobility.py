@@ -48,18 +48,38 @@ def transition(neighbours: Mask, p_stay: float) -> Array:
     >>> transition(np.array([[False, True], [True, False]]), 0.75).tolist()
     [[0.75, 0.25], [0.25, 0.75]]
     """
-    mask = np.asarray(neighbours, dtype=np.bool_)
-    if mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
-        raise ValueError(f"neighbours must be square (cells, cells), got shape {mask.shape}")
-    if mask.diagonal().any():
-        own = int(mask.diagonal().argmax())
-        raise ValueError(f"cell {own} must not be its own neighbour; p_stay says how many stay")
+    mask = _neighbour_mask(neighbours)
     if not 0 <= p_stay <= 1:
         raise ValueError(f"p_stay must be between 0 and 1, got {p_stay:g}")
     degree = mask.sum(axis=1)
     matrix: Array = mask * ((1 - p_stay) / np.maximum(degree, 1))[:, None]
     matrix[np.diag_indices(len(mask))] = np.where(degree > 0, p_stay, 1.0)
     return matrix
+
+
+def stationary(neighbours: Mask) -> Array:
+    """Where devices are found in the long run (N,), sum 1: in proportion to the number of neighbours.
+
+    That is so whatever p_stay < 1 (with p_stay 0 on average over time), if every cell can be reached from every other.
+
+    >>> stationary(np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    mask = _neighbour_mask(neighbours)
+    if (mask != mask.T).any():
+        i, j = np.argwhere(mask & ~mask.T)[0].tolist()
+        raise ValueError(f"neighbours must be symmetric: cell {j} is a neighbour of {i}, but {i} is none of {j}")
+    reached = np.zeros(len(mask), dtype=np.bool_)
+    reached[:1] = True
+    for _ in range(len(mask) - 1):
+        reached |= mask[reached].any(axis=0)
+    if not reached.all():
+        lost = np.flatnonzero(~reached).tolist()
+        raise ValueError(
+            f"cells {lost} cannot be reached from cell 0, so where devices end depends on where they start"
+        )
+    degree = mask.sum(axis=1)
+    return np.ones(1) if len(mask) == 1 else degree / degree.sum()
 
 
 def move(home: NDArray[np.integer], transition: Array, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -78,6 +98,16 @@ def move(home: NDArray[np.integer], transition: Array, rng: np.random.Generator)
     lot = rng.uniform(size=len(cells))
     moved = (lot[:, None] >= cumulative[cells]).sum(axis=1)
     return np.where(cells < 0, cells, moved)
+
+
+def _neighbour_mask(neighbours: Mask) -> Mask:
+    mask = np.asarray(neighbours, dtype=np.bool_)
+    if mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
+        raise ValueError(f"neighbours must be square (cells, cells), got shape {mask.shape}")
+    if mask.diagonal().any():
+        own = int(mask.diagonal().argmax())
+        raise ValueError(f"cell {own} must not be its own neighbour; p_stay says how many stay")
+    return mask
 
 
 def _adjacent(centres: Array) -> Mask:

@@ -470,21 +470,25 @@ class ComputeSettings(Settings):
         return self
 
 
-When = Literal["never", "cloud-round"]
+When = Literal["never", "cloud-round", "edge-round"]
 
 
 class Redraw(Settings):
-    """What is drawn anew for every cloud round."""
+    """What is drawn anew for every cloud round, or for every edge round of the run."""
 
     links: When = "never"
     compute: When = "never"
 
 
 class MobilitySettings(Settings):
-    """Between cloud rounds a device stays with probability `p_stay`, else goes to a neighbour cell."""
+    """Between rounds a device stays with probability `p_stay`, else goes to a neighbour cell (CSAHFL, section 4).
+
+    `every` cloud round: the first is as the devices were placed. Every edge round: they have moved once before the first.
+    """
 
     p_stay: float = Field(ge=0, le=1)
     neighbours: Literal["ring", "path", "complete", "adjacent"] = "ring"
+    every: Literal["cloud-round", "edge-round"] = "cloud-round"
 
 
 class FleetSettings(Settings):

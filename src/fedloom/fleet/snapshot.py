@@ -1,4 +1,4 @@
-"""The fleet during one cloud round, as plain arrays. K devices, N cells, D coordinates (2 or 3)."""
+"""The fleet during one round, as plain arrays. K devices, N cells, D coordinates (2 or 3)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class Link:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Snapshot:
-    """Where everything is and what links and computing cost, during one cloud round. Arrays are read-only.
+    """Where everything is and what links and computing cost, during one round. Arrays are read-only.
 
     position_m (K, D), cell_m (N, D), server_m (D,): metres. radius_m (N,), infinite for a cell that reaches
     everybody. active (K,): false for a device that is in reach of no cell and was dropped; its home is -1 and

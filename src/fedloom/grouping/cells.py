@@ -15,7 +15,7 @@ def home_cells(view: View, rng: np.random.Generator) -> Topology:
     """Each client reports to the edge server of its home cell."""
     n_cells = len(view.in_reach)
     cover = (np.arange(n_cells)[:, None] == view.home[None, :]) & view.active
-    return Topology(cover=cover, kind="edge", host=np.arange(n_cells))
+    return Topology(cover=cover, kind="edge", host=np.arange(n_cells), follow=True)
 
 
 def all_cells(view: View, rng: np.random.Generator) -> Topology:

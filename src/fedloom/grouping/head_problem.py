@@ -100,7 +100,7 @@ def head_problem(
     candidates: ArrayLike | None = None,
     capacity: ArrayLike | None = None,
     normalise: str = "fedavg",
-    energy_j: Callable[[Floats], Floats] | None = None,
+    energy_j: Callable[[Floats], Floats] | tuple[Floats, Floats] | None = None,
     tau1: int = 1,
     tau2: int = 2,
     weighting: str = "cluster",
@@ -113,7 +113,8 @@ def head_problem(
     position_m (U, D), server_m (D,): coordinates, metres. gradients (U, p): one per device at a common model; without
     them alpha must be 0. candidates: devices that may be heads, by default all. capacity: one number or one per device
     (U,), of which those of candidates count; by default no limit. energy_j, for normalise "energy": joules of one upload
-    over so many metres, array in, array out; with tau1 and tau2, rounds between uploads. rank: most columns of `rows`, see
+    over so many metres, array in, array out, or of one upload from device to device (U, U) and to the server (U,); with tau1
+    and tau2, rounds between uploads. rank: most columns of `rows`, see
     `unit_rows`; it needs rng.
     """
     position = _check.array("position_m", position_m, (None, None))
@@ -213,7 +214,7 @@ def _energies(
     to_head: Floats,
     to_server: Floats,
     candidates: Ints,
-    energy_j: Callable[[Floats], Floats] | None,
+    energy_j: Callable[[Floats], Floats] | tuple[Floats, Floats] | None,
     tau1: int,
     tau2: int,
 ) -> tuple[Floats, Floats, float]:
@@ -222,8 +223,13 @@ def _energies(
         raise ValueError('normalise "energy" needs energy_j, the joules of one upload over so many metres')
     _check.whole("tau1", tau1)
     _check.whole("tau2", tau2)
-    member = _check.array("energy_j of members", energy_j(to_head), to_head.shape).copy()
-    server = _check.array("energy_j to the server", energy_j(to_server), to_server.shape)
+    if isinstance(energy_j, tuple):
+        between = _check.array("energy_j of members", energy_j[0], (len(to_head), len(to_head)))
+        of_members, of_server = between[:, candidates], energy_j[1]
+    else:
+        of_members, of_server = energy_j(to_head), energy_j(to_server)
+    member = _check.array("energy_j of members", of_members, to_head.shape).copy()
+    server = _check.array("energy_j to the server", of_server, to_server.shape)
     _check.positive("energy_j", member, zero=True)
     _check.positive("energy_j", server, zero=True)
     member[candidates, np.arange(len(candidates))] = 0.0

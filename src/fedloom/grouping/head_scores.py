@@ -11,12 +11,14 @@ cosines plus the mean squared distance of the clusters' means from the mean of a
 each like the whole. lam, alpha and the other weighting of Q_n: see `head_problem`. U devices, k heads, m_n members.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom.grouping.head_problem import HeadProblem
+from fedloom.grouping.unit_gradients import unit_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,6 +79,24 @@ def head_scores(problem: HeadProblem, assign: ArrayLike) -> HeadScores:
         member_m=float(problem.distance_m[devices, columns[cluster]].sum()),
         server_m=float(problem.server_m[columns].sum()),
     )
+
+
+def gradient_likeness(gradients: NDArray[np.floating], clusters: Sequence[NDArray[np.integer]]) -> tuple[float, float]:
+    """c(C) of clusters of any kind: the mean of Q_n over clusters (15), and over devices.
+
+    gradients (U, p): one per device at a common model. clusters: members of each, at least one.
+
+    >>> two = np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
+    >>> gradient_likeness(two, [np.array([0, 1]), np.array([2])])  # Q = 1/2 and 1
+    (0.75, 0.6666666666666666)
+    """
+    if not clusters or not all(len(members) for members in clusters):
+        raise ValueError(f"clusters must have members, got sizes {[len(members) for members in clusters]}")
+    rows, remainder = unit_rows(gradients)
+    square = [float((rows[c].sum(axis=0) ** 2).sum() + remainder[c].sum()) for c in clusters]
+    size = np.array([len(c) for c in clusters])
+    q = np.array(square) / size**2
+    return float(q.mean()), float(size @ q / size.sum())
 
 
 def split_assignment(problem: HeadProblem, assign: ArrayLike) -> tuple[Ints, Ints, Ints]:

@@ -7,9 +7,9 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom import radio
 from fedloom.fleet import Snapshot
 from fedloom.grouping.link_reports import LinkCheck, check_link_reports
-from fedloom.radio import airtime_s
 
 
 class Need(StrEnum):
@@ -23,6 +23,7 @@ class Need(StrEnum):
     UPDATES = "model updates"
     GRADIENTS = "gradients"
     PREDICTIONS = "mean outputs"
+    SIGNATURES = "data signatures"  # directions that a client's inputs span
 
 
 FEATURES = {
@@ -30,13 +31,16 @@ FEATURES = {
     "gradient": Need.GRADIENTS,
     "prediction": Need.PREDICTIONS,
     "labels": Need.LABELS,
+    "signature": Need.SIGNATURES,
+    "class-signature": Need.SIGNATURES,
 }
 Collect = Callable[[str, tuple[str, ...] | int | None], NDArray[np.floating]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """One cloud round as the server sees it. Which cells reach whom is always known; the rest only if declared."""
+    """One cloud round as the server sees it. Which cells reach whom, and the edge rounds in a cloud round, are always
+    known; the rest only if declared."""
 
     needs: frozenset[Need]
     _snapshot: Snapshot
@@ -47,6 +51,7 @@ class View:
     all_work_s: NDArray[np.float64]
     model_bits: float
     collect: Collect
+    edge_rounds: int = 1
 
     @property
     def in_reach(self) -> NDArray[np.bool_]:
@@ -82,6 +87,12 @@ class View:
         return self._snapshot.position_m
 
     @property
+    def server_m(self) -> NDArray[np.float64]:
+        """(D,) coordinates of the cloud's server."""
+        self._require(Need.POSITIONS)
+        return self._snapshot.server_m
+
+    @property
     def step_s(self) -> NDArray[np.float64]:
         """(K,) seconds of one local step."""
         self._require(Need.SPEEDS)
@@ -98,7 +109,22 @@ class View:
         """(K, K) seconds to send a model from device to device, by the lower of what its two ends report; infinite where a
         link is down, 0 on the diagonal."""
         believed = self.link_check.believed
-        return np.asarray(self._snapshot.d2d.fixed_s + airtime_s(self.model_bits, believed))
+        return np.asarray(self._snapshot.d2d.fixed_s + radio.airtime_s(self.model_bits, believed))
+
+    @property
+    def link_j(self) -> NDArray[np.float64]:
+        """(K, K) joules to send a model from device to device, 0 on the diagonal."""
+        return np.asarray(radio.energy_j(self._snapshot.d2d.power_w, self.link_s))
+
+    @property
+    def cloud_j(self) -> NDArray[np.float64]:
+        """(K,) joules to send a model from a device to the cloud, over its own link or by way of its home cell."""
+        self._require(Need.LINKS)
+        now = self._snapshot
+        if not now.cloud_via_edge:
+            return now.cloud_up.energy_j(self.model_bits)
+        near = now.edge_up.energy_j(self.model_bits)[now.home, np.arange(now.n_devices)]
+        return np.asarray(near + now.backhaul_up.energy_j(self.model_bits)[now.home])
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
@@ -114,10 +140,11 @@ class View:
         return check_link_reports(self._snapshot.d2d_reports)
 
     def features(self, kind: str, layers: Sequence[str] | int | None = None) -> NDArray[np.floating]:
-        """(K, d) what clients are asked to compute and send now: "update", "gradient", "prediction" or "labels".
+        """(K, d) what clients are asked to compute and send now: "update", "gradient", "prediction", "labels", or
+        "signature" and "class-signature" (directions of all the client's inputs, or of those of each of its classes).
 
         layers: names of the tensors that an update or gradient is cut down to, or a number: so many of the smallest
-        convolutions. It costs time, energy and traffic, which
+        convolutions; for signatures so many directions, a column each: (K, d, columns), zero where there are fewer. It costs time, energy and traffic, which
         the ledger books; what was asked for already in this cloud round is not collected again. In a dry run nothing is
         trained and all features are zero.
         """

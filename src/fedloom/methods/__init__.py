@@ -2,7 +2,27 @@
 
 from collections.abc import Callable
 
-from fedloom.methods import dcliques, fedavg, fedmds, fedmes, fedprox, hhfl, hierfedavg, ltc, msfedavg, random_clusters
+from fedloom.methods import (
+    csahfl,
+    dcliques,
+    ddc,
+    fedat,
+    fedavg,
+    fedmds,
+    fedmes,
+    fedprox,
+    feduc_r,
+    geographic,
+    hhfl,
+    hierfedavg,
+    hiflash_r,
+    ltc,
+    macfl_r,
+    msfedavg,
+    pacfl,
+    random_clusters,
+    similarity,
+)
 from fedloom.methods.method import Method
 
 METHODS: dict[str, Callable[..., Method]] = {
@@ -17,6 +37,18 @@ METHODS: dict[str, Callable[..., Method]] = {
     "fedmds_plus": fedmds.plus,
     "dcliques": dcliques.method,
     "random_clusters": random_clusters.method,
+    "ddc": ddc.method,
+    "geographic": geographic.method,
+    "similarity": similarity.method,
+    "csahfl": csahfl.method,
+    "csahfl_no_clusters": csahfl.no_clusters,
+    "csahfl_no_deadline": csahfl.no_deadline,
+    "csahfl_no_kl": csahfl.no_kl,
+    "fedat": fedat.method,
+    "pacfl": pacfl.method,
+    "macfl_r": macfl_r.method,
+    "hiflash_r": hiflash_r.method,
+    "feduc_r": feduc_r.method,
 }
 
 __all__ = ["METHODS", "Method"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View
@@ -18,7 +19,7 @@ from fedloom.mixing import (
     mean_of_aggregators,
 )
 from fedloom.mixing.weights import Floats
-from fedloom.pacing import Offer, Pace, Periods, Progress, lockstep
+from fedloom.pacing import Offer, Pace, Periods, Progress, StalenessBound, lockstep
 
 Group = Callable[[View, np.random.Generator], Topology]
 PaceRule = Callable[[Offer], Pace]
@@ -26,6 +27,11 @@ PeriodRule = Callable[[Progress], Periods]
 Start = Callable[[Topology], Floats]
 WeighEdge = Callable[[Arrivals], EdgeWeights]
 WeighCloud = Callable[[Reports], CloudWeights]
+Rows = NDArray[np.float32]
+WeighEdgeRows = Callable[[Arrivals, Rows, Rows, Rows], EdgeWeights]
+WeighCloudRows = Callable[[Reports, Rows, Rows], CloudWeights]
+StartRow = Callable[[Rows, Rows], float]
+Uplink = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +39,29 @@ class Method:
     """Which parts, with which constants. `with_` makes a variant: any part may be combined with any other.
 
     group: who aggregates with whom, asked again at every `regroup`: "once", "moved" (a client changed cells), or
-    "cloud-round". feature_s: seconds it takes to collect a feature for grouping, if not what computing and sending take;
-    keep_progress: clients that trained for a feature go on from there in the first edge round. pace: how much work and
-    how long to wait in an edge round. edge: "rounds" merges when a round closes, "async" merges every arrival at once and
-    sends the client back to work. box_s: if given, aggregators run the edge rounds that fit into so many seconds as
-    predicted, and report when they are over (or later, if jitter makes rounds longer than predicted); otherwise the
-    scenario's number of edge rounds. periods: local work and edge rounds of each cloud round, if not the scenario's.
-    start: the models clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for
-    all aggregators, "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud
-    is for evaluation only. proximal: mu of the local objective's proximal term.
+    "cloud-round". feature_s: seconds it takes to collect a feature for grouping, if not what computing and sending
+    take; keep_progress: clients that trained for a feature go on from there in the first edge round. pace: how much
+    work and how long to wait in an edge round. edge: "rounds" merges when a round closes, "async" merges every arrival
+    at once and sends the client back to work (or the squad, if the topology has squads). uplink: when the uploads of
+    clients that were sent together are over, from when their computing ends (m,) and what an upload takes (m,), if they
+    share the air; else each has a link of its own. box_s: if given, aggregators run the edge rounds that fit into so
+    many seconds as predicted, and report when they are over (or later, if jitter makes rounds longer than predicted);
+    otherwise the scenario's number of edge rounds. edge_rounds: edge rounds from one report to the next, if not the
+    scenario's; with an immediate cloud there are then more reports in a cloud round, so that it has the scenario's edge
+    rounds. periods: local work and edge rounds of each cloud round, if not the scenario's. start: the models clients
+    begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all aggregators,
+    "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud is for
+    evaluation only. proximal: mu of the local objective's proximal term.
+
+    cluster_share: what goes back down after a cloud merge is so much of the cluster's model, which is the mean of its
+    aggregators' by their cloud weights, and the rest of the global one. bound: with an immediate cloud, how far aggregators
+    may run ahead of each other; adapted after every `bound_every` cloud merges by the accuracy on samples that no client
+    has, if that is not 0.
+
+    Weights that depend on models, computed when the models are: weigh_edge_rows (arrivals, old (P,), models (m, P), the
+    starts they came from (m, P)) and weigh_cloud_rows (reports, old (P,), models (N, P)) instead of weigh_edge and
+    weigh_cloud (which then only weighs what is evaluated); start_row (aggregator's (P,), own last (P,)): how much of the
+    aggregator's model a client starts from that has trained before, the rest being its own last one.
     """
 
     name: str
@@ -57,15 +77,34 @@ class Method:
     weigh_cloud: WeighCloud = by_total
     cloud: str = "barrier"
     periods: PeriodRule | None = None
+    edge_rounds: int | None = None
     feature_s: float | None = None
     keep_progress: bool = True
     proximal: float = 0.0
+    uplink: Uplink | None = None
+    cluster_share: float = 0.0
+    bound: StalenessBound | None = None
+    bound_every: int = 0
+    weigh_edge_rows: WeighEdgeRows | None = None
+    weigh_cloud_rows: WeighCloudRows | None = None
+    start_row: StartRow | None = None
 
     def __post_init__(self) -> None:
         _check.one_of("regroup", self.regroup, ("once", "moved", "cloud-round"))
         _check.one_of("edge", self.edge, ("rounds", "async"))
         _check.one_of("cloud", self.cloud, ("barrier", "immediate", "never"))
         _check.positive("proximal", self.proximal, zero=True)
+        if self.edge_rounds is not None:
+            _check.whole("edge_rounds", self.edge_rounds)
+        _check.whole("bound_every", self.bound_every, least=0)
+        if not 0 <= self.cluster_share <= 1:
+            raise ValueError(f"cluster_share must be between 0 and 1, got {self.cluster_share:g}")
+        if self.cluster_share and self.cloud != "barrier":
+            raise ValueError(
+                "models of clusters are made when all aggregators report: cluster_share needs cloud='barrier'"
+            )
+        if self.bound is not None and self.cloud != "immediate":
+            raise ValueError("a bound on staleness is for cloud='immediate'; a cloud that waits for all has none")
         if self.feature_s is not None:
             _check.positive("feature_s", self.feature_s, zero=True)
         if self.box_s is not None:

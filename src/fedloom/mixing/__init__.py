@@ -1,8 +1,12 @@
 """How much each model counts: pure functions that return the coefficients of a merge."""
 
+from fedloom.mixing.kl import closeness, cluster_weights, kl_cloud_weights, kl_divergence
+from fedloom.mixing.similarity import similarity_weights, start_share
 from fedloom.mixing.size import by_reported, by_size, by_split_size, by_total
-from fedloom.mixing.staleness import polynomial_cloud, polynomial_edge
+from fedloom.mixing.staleness import discounted, group_rate, polynomial_cloud, polynomial_edge, staleness_weight
 from fedloom.mixing.starts import mean_of_aggregators
+from fedloom.mixing.tiers import tier_weights
+from fedloom.mixing.wasserstein import contribution, contribution_weights, label_transport, log_contribution
 from fedloom.mixing.weights import Arrivals, CloudWeights, EdgeWeights, Reports
 
 __all__ = [
@@ -14,7 +18,21 @@ __all__ = [
     "by_size",
     "by_split_size",
     "by_total",
+    "closeness",
+    "cluster_weights",
+    "contribution",
+    "contribution_weights",
+    "discounted",
+    "group_rate",
+    "kl_cloud_weights",
+    "kl_divergence",
+    "label_transport",
+    "log_contribution",
     "mean_of_aggregators",
     "polynomial_cloud",
     "polynomial_edge",
+    "similarity_weights",
+    "staleness_weight",
+    "start_share",
+    "tier_weights",
 ]

@@ -18,13 +18,15 @@ class Arrivals:
     """The m updates that one aggregator merges now.
 
     client (m,); n_samples (m,) of each client; n_reached (m,): to how many aggregators the client reports;
-    staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh.
+    staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
+    total: samples of all clients attached to the aggregator.
     """
 
     client: NDArray[np.int64]
     n_samples: NDArray[np.int64]
     n_reached: NDArray[np.int64]
     staleness: NDArray[np.int64]
+    total: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,12 +45,20 @@ class Reports:
     total (N,): samples of all clients attached to n, those of a client in several cells split evenly; reported (N,):
     the same of the fresh ones, counting only clients whose update they merged since the last cloud merge, each once;
     staleness (N,): cloud merges since n fetched its model; fresh (N,): its report has just come.
+
+    reported_last (N,): as reported, in its last edge round only; n_reports (N,): its reports so far, with this one;
+    cluster (N,): the cluster 0, 1, ... that n works for; label_counts (clusters, C): samples of each class of all members of
+    a cluster, on whatever host.
     """
 
     total: Floats
     reported: Floats
     staleness: NDArray[np.int64]
     fresh: NDArray[np.bool_]
+    reported_last: Floats | None = None
+    n_reports: NDArray[np.int64] | None = None
+    cluster: NDArray[np.int64] | None = None
+    label_counts: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

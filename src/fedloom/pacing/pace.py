@@ -14,7 +14,8 @@ class Offer:
     """One edge round before it starts: the m sampled clients, as predicted.
 
     full_steps (m,): the local steps asked for; unit_steps (m,): steps that belong together (an epoch, or 1);
-    step_s (m,): seconds per step; link_s (m,): seconds to fetch the model and return the result.
+    step_s (m,): seconds per step; link_s (m,): seconds to fetch the model and return the result; cluster (m,): the
+    aggregator each reports to, where several open and close together, or None.
     """
 
     client: Ints
@@ -22,6 +23,7 @@ class Offer:
     unit_steps: Ints
     step_s: Floats
     link_s: Floats
+    cluster: Ints | None = None
 
     @property
     def full_s(self) -> Floats:

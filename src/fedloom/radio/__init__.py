@@ -1,5 +1,6 @@
 """Geometry, path loss, rates and energy. Arrays in, arrays out; metres, watt, hertz, bit, seconds, joules."""
 
+from fedloom.radio.friis import ChannelGains, channel_gains, noise_std, noisy, snr_matrix
 from fedloom.radio.geometry import distances
 from fedloom.radio.link import airtime_s, energy_j, noise_w, shannon_rate, snr
 from fedloom.radio.path_loss import (
@@ -24,4 +25,9 @@ __all__ = [
     "shannon_rate",
     "airtime_s",
     "energy_j",
+    "ChannelGains",
+    "channel_gains",
+    "snr_matrix",
+    "noise_std",
+    "noisy",
 ]

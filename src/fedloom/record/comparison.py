@@ -123,14 +123,14 @@ def compare(runs: Sequence[Run], x: str = "steps", target: float | None = None) 
     budget = min(_largest(run, x) for run in runs)
     rows = []
     for method, same in by_method(runs).items():
-        reached = [_first_at(run, x, target, higher) for run in same]
+        reached = [first_at(run, x, target, higher) for run in same]
         rows.append(
             Row(
                 method=method,
                 seeds=tuple(sorted({run.seed for run in same})),
                 final=_spread(_final(run) for run in same),
                 best=_spread(_best(run, higher) for run in same),
-                at_budget=_spread(_value_at(run, x, budget) for run in same),
+                at_budget=_spread(value_at(run, x, budget) for run in same),
                 to_target=_spread(reached),
                 n_reached=sum(value is not None for value in reached),
                 totals={name: _spread(_largest(run, name) for run in same) for name in AXES},
@@ -259,13 +259,14 @@ def _largest(run: Run, x: str) -> float:
     return float(run.metrics[AXES[x].column].max())  # type: ignore[arg-type]
 
 
-def _value_at(run: Run, x: str, budget: float) -> float | None:
+def value_at(run: Run, x: str, budget: float) -> float | None:
     """The last value at or before `budget`, None if the first evaluation came later."""
     within = [value for at, value in zip(run.metrics[AXES[x].column], _scores(run)) if at <= budget]
     return within[-1] if within else None
 
 
-def _first_at(run: Run, x: str, target: float | None, higher: bool) -> float | None:
+def first_at(run: Run, x: str, target: float | None, higher: bool) -> float | None:
+    """x of the first evaluation that reaches `target`, None if none does."""
     if target is None:
         return None
     for at, value in zip(run.metrics[AXES[x].column], _scores(run)):

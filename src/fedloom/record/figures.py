@@ -1,4 +1,4 @@
-"""The figures of the report, and the numbers they show: curves, maps, labels and ledger.
+"""The figures of the report, and the numbers they show: maps, labels and ledger.
 
 Functions that return plotly figures, each after those that find what it draws. Whatever was read from a file is
 escaped in the labels of figures. plotly is imported only when a figure is made.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES, score_text
-from fedloom.record.runs import Run, by_method, common_measure
+from fedloom.record.comparison import AXES
+from fedloom.record.runs import Run, by_method
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from plotly.graph_objects import Figure
 
-# Okabe and Ito's colours, with a darker yellow and grey for black, so that all show on white and on black.
-METHOD_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#B5A100")
-METHOD_DASHES = ("solid", "dash", "dot")
 # Paul Tol's bright and vibrant colours, none of them one of a method.
 CLUSTER_COLORS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#EE7733", "#009988")
 HOPS = {
@@ -46,9 +44,13 @@ SIGNS = {
     "cluster head": "★",
     "cell centre": "□",
     "cloud server": "⬡",
-}  # the markers of the maps, by the names of traces
-MOST_POINTS = 250  # of a curve
+    "fast link": "━",
+    "slow link": "┅",
+    "link down": "╍",
+}  # the markers and lines of the maps, by the names of traces
 MOST_PLACES = 25_000  # lines of topology drawn in all maps together, for a file of a few megabytes
+MOST_CLIENTS = 400  # columns of the label histograms
+BLUES = [[0, "rgba(0,114,178,0.03)"], [1, "rgba(0,114,178,0.75)"]]
 
 
 LINKS: dict[str, dict[str, Any]] = {  # lines of the map
@@ -57,134 +59,6 @@ LINKS: dict[str, dict[str, Any]] = {  # lines of the map
     "slow link": {"width": 1.2, "color": "rgba(213,94,0,0.85)", "dash": "dot"},
     "link down": {"width": 1.2, "color": "rgba(136,34,85,0.9)", "dash": "longdash"},
 }
-
-
-def method_styles(runs: Iterable[Run]) -> dict[str, tuple[str, str]]:
-    """(colour, dash) of each method; with more methods than colours the dash tells them apart."""
-    n = len(METHOD_COLORS)
-    return {
-        method: (METHOD_COLORS[i % n], METHOD_DASHES[i // n % len(METHOD_DASHES)])
-        for i, method in enumerate(by_method(runs))
-    }
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A measure against a cost, over the seeds of one method: arrays (n,). costs: mean of every cost there."""
-
-    x: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64] | None
-    costs: dict[str, NDArray[np.float64]]
-
-
-def mean_curve(runs: Sequence[Run], x: str) -> Curve:
-    """Mean and sample standard deviation of the runs of one method, on the union of their x.
-
-    What is averaged is what is drawn, straight lines between evaluations: with steps, two seeds that are evaluated
-    a moment apart would seem to disagree wildly in between. After its end a finished run holds its last value;
-    where the first unfinished run ends, the curve ends.
-    """
-    import numpy as np
-
-    column, measure = AXES[x].column, common_measure(runs)
-    own = [run.metrics[column].to_numpy().astype(float) for run in runs]
-    start = max(at[0] for at in own)
-    end = min((at[-1] for at, run in zip(own, runs) if not run.finished), default=math.inf)
-    union = np.unique(np.concatenate(own))
-    union = union[(union >= start) & (union <= end)]
-    if len(union) > MOST_POINTS:
-        union = union[np.unique(np.linspace(0, len(union) - 1, MOST_POINTS).round().astype(int))]
-
-    def on_union(name: str) -> NDArray[np.float64]:
-        values = [run.metrics[name].to_numpy().astype(float) for run in runs]
-        return np.stack([np.interp(union, at, value) for at, value in zip(own, values)])
-
-    values = on_union(measure)
-    costs = {name: on_union(axis.column).mean(axis=0) for name, axis in AXES.items()}
-    return Curve(union, values.mean(axis=0), values.std(axis=0, ddof=1) if len(runs) > 1 else None, costs)
-
-
-def score_range(runs: Sequence[Run]) -> tuple[float, float] | None:
-    """The scores worth showing: of all runs after their first steps, which else would flatten everything.
-
-    The first evaluation and the first twentieth of each run are left out; None if nothing is left.
-    """
-    import numpy as np
-
-    late = []
-    for run in runs:
-        values = run.metrics[run.measure].to_numpy().astype(float)
-        late.append(values[max(1, math.ceil(len(values) / 20)) :])
-    shown = np.concatenate(late)
-    shown = shown[np.isfinite(shown)]
-    if not len(shown):
-        return None
-    low, high = float(shown.min()), float(shown.max())
-    pad = 0.08 * (high - low) or 0.05 * abs(high) or 0.1
-    top = 1.0 if runs[0].measure == "accuracy" else math.inf
-    return max(low - pad, 0.0), min(high + pad, top)
-
-
-def curves_figure(runs: Sequence[Run], x: str) -> Figure:
-    """Accuracy or rmse against a cost: a line for each method, and a band of one standard deviation."""
-    import numpy as np
-    import plotly.graph_objects as go
-
-    measure, axis, styles = common_measure(runs), AXES[x], method_styles(runs)
-    size, unit = axis.unit(max(float(run.metrics[axis.column][-1]) for run in runs))
-    bands, lines = [], []
-    for i, (method, same) in enumerate(by_method(runs).items()):
-        color, dash = styles[method]
-        curve = mean_curve(same, x)
-        at = curve.x / size
-        if curve.std is not None:
-            bands.append(
-                go.Scatter(
-                    x=np.concatenate([at, at[::-1]]),
-                    y=np.concatenate([curve.mean + curve.std, (curve.mean - curve.std)[::-1]]),
-                    fill="toself",
-                    fillcolor=_faded(color, 0.15),
-                    mode="lines",
-                    line={"width": 0},
-                    hoverinfo="skip",
-                    legendgroup=str(i),
-                    name=_label(method),
-                )
-            )
-        lines.append(
-            go.Scatter(
-                x=at,
-                y=curve.mean,
-                mode="lines+markers" if len(at) <= 40 else "lines",
-                line={"color": color, "dash": dash, "width": 2.5},
-                marker={"size": 5},
-                legendgroup=str(i),
-                name=_label(method),
-                hovertext=_curve_texts(method, curve, measure, len(same)),
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-        )
-    figure = go.Figure([*bands, *lines])
-    figure.update_layout(_layout(height=340, margin={"l": 56, "r": 12, "t": 10, "b": 48}), hovermode="closest")
-    figure.update_xaxes(title=f"{axis.label} ({unit})" if unit else axis.label, rangemode="tozero")
-    form = ".0%" if measure == "accuracy" else None
-    figure.update_yaxes(title=measure, tickformat=form, range=score_range(runs), zeroline=False)
-    return figure
-
-
-def _curve_texts(method: str, curve: Curve, measure: str, n_runs: int) -> list[str]:
-    texts = []
-    for i, mean in enumerate(curve.mean):
-        std = None if curve.std is None else float(curve.std[i])
-        cost = {name: axis.text(float(curve.costs[name][i])) for name, axis in AXES.items()}
-        value = score_text(measure, float(mean), std) if math.isfinite(mean) else "not finite"
-        seeds = f" ({n_runs} seeds)" if n_runs > 1 else ""
-        texts.append(
-            f"<b>{_label(method)}</b><br>{measure} {value}{seeds}<br>{cost['steps']} local steps"
-            f"<br>{cost['seconds']} · {cost['joules']} · {cost['bytes']}"
-        )
-    return texts
 
 
 def distinct_topologies(runs: Sequence[Run]) -> list[tuple[list[str], Run]]:
@@ -225,7 +99,8 @@ def bridging(place: pl.DataFrame) -> list[int]:
 
 
 def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
-    """Who was where, in metres; with a slider if the topology was recorded more than once.
+    """Who was where, in metres. layout.meta: the cloud rounds drawn, and for each trace the number of the round it
+    belongs to (-1: all of them); only the traces of the first round are visible.
 
     At most `most_places` lines of the topology are drawn: of many rounds, a choice spread evenly.
     """
@@ -245,31 +120,31 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
     for traces in moving[1:]:
         for trace in traces:
             trace.visible = False
-    below = 85 if len(rounds) > 1 else 0  # pixels for the slider
     figure = go.Figure([*fixed, *(trace for traces in moving for trace in traces)])
+    frames = [-1] * len(fixed) + [i for i, traces in enumerate(moving) for _ in traces]
     figure.update_layout(
-        _layout(height=430 + below, margin={"l": 60, "r": 10, "t": 10, "b": 50 + below}),
+        shared_layout(height=430, margin={"l": 60, "r": 10, "t": 10, "b": 50}),
         shapes=_cell_shapes(run),
         hovermode="closest",
+        meta={"rounds": rounds, "frames": frames},
     )
     figure.update_xaxes(title="x (m)", zeroline=False)
     figure.update_yaxes(title="y (m)", zeroline=False, scaleanchor="x", scaleratio=1)
-    if len(rounds) > 1:
-        steps = []
-        for i, r in enumerate(rounds):
-            shown = [True] * len(fixed) + [j == i for j, traces in enumerate(moving) for _ in traces]
-            steps.append({"label": str(r), "method": "restyle", "args": ["visible", shown]})
-        figure.update_layout(
-            sliders=[
-                {
-                    "steps": steps,
-                    "currentvalue": {"prefix": "from cloud round "},
-                    "pad": {"t": 50},
-                    "len": 1.0,
-                }
-            ]
-        )
+    if len(rounds) > 1:  # a still frame: axes that jump hide what moves
+        figure.update_xaxes(range=_extent(run, topology["x_m"], 0))
+        figure.update_yaxes(range=_extent(run, topology["y_m"], 1))
     return figure
+
+
+def _extent(run: Run, values: Any, axis: int) -> list[float]:
+    """From the lowest to the highest of all rounds, cells included, with a margin."""
+    centres, radii = run.cells.get("centre_m") or [], run.cells.get("radius_m") or []
+    server = run.cells.get("server_m")
+    ends = [float(values.min()), float(values.max()), *([server[axis]] if server else [])]
+    for centre, radius in zip(centres, radii):
+        ends += [centre[axis] - (radius or 0), centre[axis] + (radius or 0)]
+    pad = 0.04 * (max(ends) - min(ends)) or 1.0
+    return [min(ends) - pad, max(ends) + pad]
 
 
 def _fixed_traces(run: Run, kind: str) -> list[Any]:
@@ -314,7 +189,7 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     client, first = one["client"].to_numpy(), one["aggregator"].to_numpy()
     x, y = one["x_m"].to_numpy(), one["y_m"].to_numpy()
     at = {int(c): (float(a), float(b)) for c, a, b in zip(client, x, y)}
-    stands = _stands(run, place, at)
+    standing = stands(run, place, at)
     several = np.isin(client, bridging(place))
     groups: dict[int, list[str]] = {}
     for c, n in place.select("client", "aggregator").iter_rows():
@@ -327,8 +202,8 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
             held = f"<br>{samples[c]:,} samples" if c < len(samples) else ""
             texts.append(f"device {c}<br>{', '.join(groups[int(c)])}{held}")
         return go.Scatter(
-            x=x[mask].astype(np.float32),
-            y=y[mask].astype(np.float32),
+            x=x[mask].round(1).tolist(),
+            y=y[mask].round(1).tolist(),
             mode="markers",
             marker=marker,
             name=name,
@@ -342,7 +217,7 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     edge = {"width": 1, "color": "rgba(255,255,255,0.7)"}
     traces = []
     if kind != "cloud" and len(place) <= 400:
-        traces += _links(place, at, stands)
+        traces += _links(place, at, standing)
     traces.append(devices(plain, "device", {"size": size, "color": colors, "line": edge}))
     if several.any():
         ring = {"size": size + 2, "symbol": "diamond", "color": "#FFFFFF", "line": {"width": 1.5, "color": "#444444"}}
@@ -355,37 +230,37 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
                 {"size": size, "symbol": "x-thin", "line": {"width": 1.5, "color": NEUTRAL}},
             )
         )
-    if stands:
-        at_one = list(stands.values())
+    if standing:
+        at_one = list(standing.values())
         traces.append(
             go.Scatter(
-                x=[stands[n][0] for n in stands],
-                y=[stands[n][1] for n in stands],
+                x=[standing[n][0] for n in standing],
+                y=[standing[n][1] for n in standing],
                 mode="markers",
                 marker={
                     "symbol": "star" if kind == "head" else "square",
-                    "size": (16 if kind == "head" else 13) if len(stands) <= 15 else 9,
-                    "color": [_cluster_color(n) if at_one.count(stands[n]) == 1 else NEUTRAL for n in stands],
-                    "line": {"width": 1.5 if len(stands) <= 15 else 1, "color": "#222222"},
+                    "size": (16 if kind == "head" else 13) if len(standing) <= 15 else 9,
+                    "color": [_cluster_color(n) if at_one.count(standing[n]) == 1 else NEUTRAL for n in standing],
+                    "line": {"width": 1.5 if len(standing) <= 15 else 1, "color": "#222222"},
                 },
                 name="cluster head" if kind == "head" else "edge server",
-                text=[names[n] for n in stands],
+                text=[names[n] for n in standing],
                 hovertemplate="%{text}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
             )
         )
     return traces
 
 
-def _stands(run: Run, place: pl.DataFrame, at: dict[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
+def stands(run: Run, place: pl.DataFrame, at: dict[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
     """Where each aggregator stands: an edge server in the centre of its cell, a head where the device is."""
     centres = run.cells.get("centre_m") or []
-    stands = {}
+    found = {}
     for aggregator, host, kind in place.select("aggregator", "host", "kind").unique().sort("aggregator").iter_rows():
         if aggregator >= 0 and kind == "head" and host in at:
-            stands[aggregator] = at[host]
+            found[aggregator] = at[host]
         elif aggregator >= 0 and kind == "edge" and 0 <= host < len(centres):
-            stands[aggregator] = (centres[host][0], centres[host][1])
-    return stands
+            found[aggregator] = (centres[host][0], centres[host][1])
+    return found
 
 
 def _links(
@@ -490,10 +365,10 @@ def labels_figure(run: Run) -> Figure:
     height = 100 + (28 if n_rows <= 12 else 14 if n_rows <= 60 else 5) * n_rows
     if not n_classes:
         figure = go.Figure(
-            go.Bar(x=found.n_samples[:-1], y=found.names, orientation="h", marker={"color": CLUSTER_COLORS[0]})
+            go.Bar(x=found.n_samples[:-1].tolist(), y=found.names, orientation="h", marker={"color": CLUSTER_COLORS[0]})
         )
         figure.update_traces(hovertemplate="%{y}: %{x:,} samples<extra></extra>")
-        figure.update_layout(_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
+        figure.update_layout(shared_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
         figure.update_xaxes(title="training samples")
         figure.update_yaxes(autorange="reversed", automargin=True)
         return figure
@@ -501,12 +376,12 @@ def labels_figure(run: Run) -> Figure:
     text = [[f"{100 * share:.0f}" for share in row] for row in found.shares]
     figure = go.Figure(
         go.Heatmap(
-            z=(100 * found.shares).round(2),
+            z=(100 * found.shares).round(2).tolist(),
             x=[str(c) for c in range(n_classes)],
             y=rows,
             zmin=0,
             zmax=max(float(100 * found.shares.max()), 200 / n_classes),  # even shares are half-tone
-            colorscale=[[0, "rgba(0,114,178,0.03)"], [1, "rgba(0,114,178,0.7)"]],
+            colorscale=BLUES,
             xgap=2,
             ygap=2,
             text=text if n_classes <= 12 and n_rows <= 12 else None,
@@ -524,12 +399,85 @@ def labels_figure(run: Run) -> Figure:
             hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
         )
     )
-    figure.update_layout(_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
+    figure.update_layout(shared_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
     figure.update_xaxes(title="class", type="category", showgrid=False, nticks=20)
     figure.update_yaxes(type="category", autorange="reversed", automargin=True, showgrid=False)
     figure.update_yaxes(tickfont={"size": 12 if n_rows <= 12 else 9}, title="cluster" if n_rows > 60 else None)
     figure.update_yaxes(nticks=n_rows + 1 if n_rows <= 60 else 30)
     return figure
+
+
+def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
+    """Label histogram of every client, ordered by cluster; of many clients a choice spread evenly.
+
+    A client of several clusters stands with the first of them. With no classes: the clients' samples.
+    """
+    import numpy as np
+    import plotly.graph_objects as go
+
+    order, cluster, names = ordered_clients(run, most_clients)
+    samples = np.asarray(run.clients["n_samples"], dtype=np.int64)
+    counts = np.asarray(run.clients["label_counts"], dtype=np.int64).reshape(len(samples), -1)
+    where = [f"device {k}" for k in order]
+    if counts.shape[1]:
+        z = counts[order].T  # (C, clients)
+        figure = go.Figure(
+            go.Heatmap(
+                z=z.tolist(),
+                x=where,
+                y=[str(c) for c in range(len(z))],
+                zmin=0,
+                zmax=max(int(z.max()), 1),
+                colorscale=BLUES,
+                hovertemplate="%{x}, class %{y}: %{z:,} samples<extra></extra>",
+                colorbar={"title": {"text": "samples"}, "thickness": 10, "outlinewidth": 0, "nticks": 4},
+            )
+        )
+        figure.update_yaxes(title="class", type="category", showgrid=False)
+        height = 150 + 14 * min(len(z), 20)
+    else:
+        figure = go.Figure(
+            go.Bar(x=where, y=samples[order].tolist(), marker={"color": [_cluster_color(n) for n in cluster]})
+        )
+        figure.update_traces(hovertemplate="%{x}: %{y:,} samples<extra></extra>")
+        figure.update_yaxes(title="training samples")
+        height = 260
+    edges = [0, *(np.flatnonzero(np.diff(cluster)) + 1).tolist(), len(order)]
+    middle = [(a + b - 1) / 2 for a, b in pairwise(edges)]
+    few = len(middle) <= 12
+    figure.update_layout(
+        shared_layout(height=height, margin={"l": 10, "r": 10, "t": 8, "b": 50}),
+        shapes=[
+            {"type": "line", "x0": e - 0.5, "x1": e - 0.5, "y0": 0, "y1": 1, "yref": "paper", "line": {"width": 1.5}}
+            for e in edges[1:-1]
+        ],
+    )
+    figure.update_xaxes(
+        type="category",
+        range=[-0.5, len(order) - 0.5],
+        tickvals=middle if few else [],
+        ticktext=[_label(names.get(int(cluster[e]), "takes no part")) for e in edges[:-1]] if few else [],
+        title=None if few else "devices, cluster by cluster",
+        showgrid=False,
+    )
+    figure.update_yaxes(automargin=True)
+    return figure
+
+
+def ordered_clients(run: Run, most_clients: int) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
+    """Clients by cluster in the first recorded round, the cluster of each (-1: none), and the clusters' names."""
+    import numpy as np
+
+    topology = run.topology
+    if topology is None:
+        raise ValueError(f"{run.path} has no topology; it is written when the run is finished")
+    place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
+    one = place.sort("aggregator", "client").unique("client", keep="first", maintain_order=True)
+    client, cluster = one["client"].to_numpy(), one["aggregator"].to_numpy()
+    by_cluster = np.lexsort((client, np.where(cluster < 0, np.iinfo(np.int64).max, cluster)))
+    if len(by_cluster) > most_clients:
+        by_cluster = by_cluster[np.linspace(0, len(by_cluster) - 1, most_clients).round().astype(int)]
+    return client[by_cluster], cluster[by_cluster], aggregator_names(place)
 
 
 LEDGER = {
@@ -574,7 +522,7 @@ def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
             )
     height = 80 + 34 * max(len(means), 1)
     figure.update_layout(
-        _layout(height=height, margin={"l": 10, "r": 14, "t": 4, "b": 46}), barmode="stack", bargap=0.35
+        shared_layout(height=height, margin={"l": 10, "r": 14, "t": 4, "b": 46}), barmode="stack", bargap=0.35
     )
     figure.update_xaxes(title=unit, rangemode="tozero")
     figure.update_yaxes(autorange="reversed", automargin=True, type="category", showgrid=False)
@@ -592,7 +540,7 @@ def hop_style(hop: tuple[str, str]) -> tuple[str, str]:
     return HOPS.get(hop, (_label(" ".join(hop)), NEUTRAL))
 
 
-def _layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
+def shared_layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
     """What all figures share; the page sets the colours of text and grid, for light and dark."""
     axis = {"gridcolor": "rgba(138,143,153,0.25)", "zerolinecolor": "rgba(138,143,153,0.25)", "ticks": ""}
     return {
@@ -619,8 +567,3 @@ def _label(text: str) -> str:
 
 def _cluster_color(aggregator: int) -> str:
     return CLUSTER_COLORS[int(aggregator) % len(CLUSTER_COLORS)]
-
-
-def _faded(color: str, alpha: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{alpha})"

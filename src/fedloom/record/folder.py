@@ -3,6 +3,7 @@
     run.json           the whole scenario, method, seed, clients and cells, versions, machine
     metrics.parquet    one row per evaluation
     topology.parquet   who was where, one row per client and aggregator from the round of every change
+    timeline.parquet   when clients fetched, computed, uploaded and were merged, one row for every client sent to work
     checkpoint/        the models still in use and the measures so far (safetensors), after every cloud round
     summary.json       final and best measures, ledger, wall seconds; its presence says that the run is finished
 
@@ -72,6 +73,7 @@ def _record(
         if on_round is not None:
             on_round(simulation.cloud_rounds_done, measures)
     _write_topology(folder, simulation)
+    _write_timeline(folder, simulation)
     _write_metrics(folder, simulation.measures)
     summary = summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
     _write_json(folder / "summary.json", summary)
@@ -87,9 +89,11 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
         "final": measures[-1],
         "best": best,
         "ledger": ledger.table(),
+        "setup_energy_j": ledger.feature_j,
         "topologies": [_topology(simulation, place) for place in simulation.places],
         "wall_s": wall_s,
         "engine_s": simulation.engine_s,
+        "jobs_per_batch": float(np.mean(simulation.batches)) if simulation.batches else None,
         "resumed": resumed,
     }
 
@@ -128,6 +132,7 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint") -> None:
         "cloud_round": checkpoint.cloud_round,
         "measures": checkpoint.measures,
         "decisions": {g: _pack(decision) for g, decision in checkpoint.decisions.items()},
+        "scores": checkpoint.scores,
     }
     content = save({"models": np.ascontiguousarray(checkpoint.models)}, metadata={"state": json.dumps(state)})
     (folder / "checkpoint").mkdir(exist_ok=True)
@@ -157,6 +162,7 @@ def load_checkpoint(folder: Path) -> "Checkpoint | None":
                 measures=state["measures"],
                 models=file.get_tensor("models"),
                 decisions={int(g): _unpack(packed) for g, packed in state["decisions"].items()},
+                scores={int(n): score for n, score in state["scores"].items()},
             )
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise FolderError(f"{path} is damaged ({error}); delete it to start the run again from the beginning") from None
@@ -172,6 +178,9 @@ def _pack(decision: "Decision") -> dict[str, Any]:
         "clients": [np.flatnonzero(row).tolist() for row in topology.cover],
         "n_clients": topology.cover.shape[1],
         "notes": {name: np.asarray(value).tolist() for name, value in topology.notes.items()},
+        "cluster": None if topology.cluster is None else topology.cluster.tolist(),
+        "squad": None if topology.squad is None else topology.squad.tolist(),
+        "follow": topology.follow,
     }
 
 
@@ -183,7 +192,15 @@ def _unpack(packed: dict[str, Any]) -> "Decision":
     for row, clients in zip(cover, packed["clients"]):
         row[clients] = True
     notes = {name: np.array(v) if isinstance(v, list) else v for name, v in packed["notes"].items()}
-    topology = Topology(cover=cover, kind=packed["kind"], host=np.array(packed["host"], dtype=np.int64), notes=notes)
+    topology = Topology(
+        cover=cover,
+        kind=packed["kind"],
+        host=np.array(packed["host"], dtype=np.int64),
+        notes=notes,
+        cluster=None if packed["cluster"] is None else np.array(packed["cluster"], dtype=np.int64),
+        squad=None if packed["squad"] is None else np.array(packed["squad"], dtype=np.int64),
+        follow=packed["follow"],
+    )
     asked = tuple((kind, tuple(layers) if isinstance(layers, list) else layers) for kind, layers in packed["asked"])
     return Decision(asked=asked, topology=topology)
 
@@ -337,6 +354,17 @@ def _write_topology(folder: Path, simulation: "Simulation") -> None:
         }
         frames.append(polars.DataFrame(columns).sort("client", "aggregator"))
     _write_parquet(folder / "topology.parquet", polars.concat(frames))
+
+
+def _write_timeline(folder: Path, simulation: "Simulation") -> None:
+    """Columns: fedloom.simulator.timeline.Sent; merged_s is empty for what was not merged before the end."""
+    import polars
+
+    from fedloom.simulator.timeline import table
+
+    if simulation.federation.timeline:
+        frame = polars.DataFrame(table(simulation.federation.timeline))
+        _write_parquet(folder / "timeline.parquet", frame.with_columns(polars.col("merged_s").fill_nan(None)))
 
 
 def _write_parquet(path: Path, frame: Any) -> None:

@@ -1,12 +1,17 @@
-"""One HTML file that shows what runs did: table, curves, maps, labels, ledger, and how it was made.
+"""One HTML file that shows what runs did: who wins, curves, maps, labels, timeline, costs, and how it was made.
 
-The file holds everything it needs, plotly.js included, and loads nothing. Figures come from
-`fedloom.record.figures`; whatever was read from a file is escaped.
+The file holds everything it needs, plotly.js included, and loads nothing: numbers and plotly.js are compressed into it
+and unpacked by the browser. Figures come from `fedloom.record.figures` and `fedloom.record.timeline`; curves and
+timelines are drawn by report.js from tables, so that they can be switched. Whatever was read from a file is escaped.
 """
 
 from __future__ import annotations
 
+import base64
+import gzip
 import html
+import json
+import shlex
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -16,56 +21,120 @@ from typing import TYPE_CHECKING, Any
 from fedloom.record.comparison import AXES, NEVER, Column, Comparison, compare, costs_to_target, score_text
 from fedloom.record.comparison import scores as score_column
 from fedloom.record.comparison import totals as total_column
+from fedloom.record.curves import curve_data, measure_name, method_styles
 from fedloom.record.figures import (
     LEDGER,
+    MOST_CLIENTS,
     MOST_PLACES,
     SIGNS,
     aggregator_names,
     bridging,
+    client_labels_figure,
     clusters,
-    curves_figure,
     distinct_topologies,
     hop_style,
     labels_figure,
     ledger_figure,
     ledger_means,
     map_figure,
-    method_styles,
     used_hops,
 )
+from fedloom.record.headline import headlines
 from fedloom.record.runs import Run, by_method, common_measure
+from fedloom.record.timeline import ACTIVITIES, COSTS, cluster_cost_figure, timeline_data, timeline_rounds
 
 if TYPE_CHECKING:
     import polars as pl
     from plotly.graph_objects import Figure
 
+MOST_MAPS = 12  # different topologies shown
+SECTIONS = {
+    "answers": "Answers",
+    "comparison": "Table",
+    "curves": "Curves",
+    "map": "Map",
+    "labels": "Data",
+    "timeline": "Timeline",
+    "ledger": "Costs",
+    "making": "How it was made",
+}
 
-def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None) -> Path:
-    """Write the report of `runs` to `path` (its folder is made if need be) and return the path."""
+
+class _Figures:
+    """The figures of a page by their names, and the elements that stand for them."""
+
+    def __init__(self) -> None:
+        self.drawn: dict[str, Any] = {}
+
+    def embed(self, figure: Figure, name: str, title: str, caption: str, before: str = "", after: str = "") -> str:
+        """A card with a title, what is before the figure, its place, a caption and buttons to save it; all escaped."""
+        self.drawn[name] = json.loads(figure.to_json())
+        return card(name, int(figure.layout.height), title, caption, before, after)
+
+
+def card(name: str, height: int, title: str, caption: str, before: str = "", after: str = "") -> str:
+    """The place of figure `name`; `before`, `after`, title and caption are HTML."""
+    buttons = "".join(
+        f'<button type="button" data-save="{form}" data-for="{name}" title="Save this figure as {form.upper()}">'
+        f"{form.upper()}</button>"
+        for form in ("svg", "png", "csv")
+    )
+    heading = f"<h3>{title}</h3>" if title else ""
+    return (
+        f'<figure class="card">{heading}{before}<div class="figure" id="{name}" style="height:{height}px"></div>{after}'
+        f'<figcaption>{caption}</figcaption><div class="save">{buttons}</div></figure>'
+    )
+
+
+def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None, target: float | None = None) -> Path:
+    """Write the report of `runs` to `path` (its folder is made if need be) and return the path.
+
+    target: the accuracy or rmse to reach, by default the worst final value of any run.
+    """
     from plotly.offline import get_plotlyjs
 
-    comparisons = {x: compare(runs, x) for x in AXES}
+    comparisons = {x: compare(runs, x, target) for x in AXES}
     title = title or str(runs[0].scenario.get("name") or "FedLoom report")
-    sections = [
-        _heading(runs, title, comparisons),
-        _table(comparisons, method_styles(runs)),
-        _curves(runs),
-        _maps(runs),
-        _labels(runs),
-        _ledger(runs),
-        _making(runs),
-    ]
+    figures = _Figures()
+    timelines = timeline_data(runs)
+    sections = {
+        "answers": _answers(runs, comparisons),
+        "comparison": _table(comparisons, method_styles(runs)),
+        "curves": _curves(runs),
+        "map": _maps(runs, figures),
+        "labels": _labels(runs, figures),
+        "timeline": _timeline(timelines),
+        "ledger": _ledger(runs, figures),
+        "making": _making(runs),
+    }
+    links = "".join(f'<a href="#{name}">{SECTIONS[name]}</a>' for name, section in sections.items() if section)
+    data = {
+        "title": title,
+        "figures": figures.drawn,
+        "curves": curve_data(runs),
+        "timelines": timelines,
+        "activities": ACTIVITIES,
+        "scenarios": _scenario_files(runs),
+    }
     page = Template(_asset("report.html")).substitute(
         title=html.escape(title),
         css=_asset("report.css"),
         js=_asset("report.js"),
-        plotly=get_plotlyjs(),
-        body="\n".join(section for section in sections if section),
+        plotly=_packed(get_plotlyjs()),
+        data=_packed(json.dumps(data, separators=(",", ":"), allow_nan=False)),
+        links=links,
+        header=_heading(runs, title, comparisons),
+        body="\n".join(section for section in sections.values() if section),
     )
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
+
+
+def _packed(text: str) -> str:
+    """Compressed, in letters that can stand in a page; the same text gives the same letters."""
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def _heading(runs: Sequence[Run], title: str, comparisons: dict[str, Comparison]) -> str:
@@ -87,28 +156,30 @@ def _heading(runs: Sequence[Run], title: str, comparisons: dict[str, Comparison]
     notes = "".join(f'<p class="warn">{_escape(w)}</p>' for w in comparisons["steps"].warnings)
     return (
         f'<header><h1>{_escape(title)}</h1><p class="lead">{_escape(scenario.get("description") or "")}</p>'
-        f'<dl class="facts">{described}</dl></header>{notes}{_wins(comparisons)}'
+        f'<dl class="facts">{described}</dl></header>{notes}'
     )
 
 
-def _wins(comparisons: dict[str, Comparison]) -> str:
-    """The best of the columns that matter, as cards; nothing where the methods do not differ."""
-    first = comparisons["steps"]
-    target = NEVER if first.target is None else score_text(first.measure, first.target)
-    extreme = "highest" if first.higher_is_better else "lowest"
-    columns: list[tuple[str, Column]] = [(f"{extreme} final {first.measure}", score_column(first, "final"))]
-    for x, word in (("seconds", "soonest"), ("joules", "least energy"), ("bytes", "least traffic")):
-        columns.append((f"{word} to reach {target}", costs_to_target(comparisons[x])))
-    cards = []
-    for what, column in columns:
-        winners = [row.method for row, (_, best) in zip(first.rows, column) if best]
-        if winners:
-            value = next(text for text, best in column if best)
-            cards.append(
-                f'<div class="card"><span>{_escape(what)}</span><b>{_escape(value)}</b>'
-                f"<span>{_escape(', '.join(winners))}</span></div>"
-            )
-    return f'<div class="wins">{"".join(cards)}</div>' if cards else ""
+def _answers(runs: Sequence[Run], comparisons: dict[str, Comparison]) -> str:
+    """What was compared, and a sentence for every question."""
+    methods, styles = list(by_method(runs)), method_styles(runs)
+    n_seeds = len({run.seed for run in runs})
+    seeds = f"{n_seeds} seed{'s' if n_seeds > 1 else ''}"
+    what = f"{_listed(methods)} with {seeds}" if len(methods) > 1 else f"One method, {methods[0]}, with {seeds}"
+    compared = f"{what} on the same scenario." if len(methods) > 1 else f"{what}: there is nothing to compare it with."
+    lines = []
+    for line in headlines(runs, comparisons):
+        answer = _escape(line.answer)
+        if line.winner is not None:
+            name = _escape(line.winner)
+            answer = answer.replace(name, f"{_dot(styles[line.winner][0])}<b>{name}</b>", 1)
+        lines.append(f"<div><dt>{_escape(line.question)}</dt><dd>{answer}</dd></div>")
+    return (
+        f'<section id="answers"><p class="compared">{_escape(compared)}</p>'
+        f'<dl class="answers card">{"".join(lines)}</dl>'
+        '<p class="note">± is one sample standard deviation over seeds. A lead that is not larger than the spread of its '
+        "seed-by-seed differences is called no clear winner.</p></section>"
+    )
 
 
 def _table(comparisons: dict[str, Comparison], styles: dict[str, tuple[str, str]]) -> str:
@@ -126,10 +197,10 @@ def _table(comparisons: dict[str, Comparison], styles: dict[str, tuple[str, str]
         "whole runs": [(axis.name, total_column(first, x)) for x, axis in AXES.items()],
     }
     return (
-        '<section id="comparison"><h2>Comparison</h2>'
-        '<p class="note">Mean ± sample standard deviation over seeds. The level to reach is the worst final value '
-        "of any run, so that every run reaches it; counted to the first evaluation there. The best of each column "
-        f"is bold.</p>{_grouped(first, good, styles)}{_grouped(first, cost, styles)}</section>"
+        '<section id="comparison"><h2>Table</h2>'
+        '<p class="note">Mean ± sample standard deviation over seeds. The level to reach is, unless one was given, the '
+        "worst final value of any run, so that every run reaches it; counted to the first evaluation there. The best of "
+        f"each column is bold.</p>{_grouped(first, good, styles)}{_grouped(first, cost, styles)}</section>"
     )
 
 
@@ -148,7 +219,7 @@ def _grouped(
         )
         lines.append(f"<tr>{_name_cell(row.method, styles)}<td>{row.n_seeds}</td>{cells}</tr>")
     return (
-        f'<div class="card scroll"><table><thead><tr class="groups"><th></th><th></th>{over}</tr>'
+        f'<div class="card scroll" tabindex="0"><table><thead><tr class="groups"><th></th><th></th>{over}</tr>'
         f"<tr><th>method</th><th>seeds</th>{titles}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 
@@ -160,58 +231,84 @@ def _name_cell(method: str, styles: dict[str, tuple[str, str]]) -> str:
 def _curves(runs: Sequence[Run]) -> str:
     measure = common_measure(runs)
     chips = "".join(
-        f'<button class="chip" type="button" aria-pressed="true" data-group="{i}">{_dot(color)}{_escape(method)}</button>'
+        f'<button class="chip" type="button" aria-pressed="true" data-method="{i}">{_dot(color)}{_escape(method)}</button>'
         for i, (method, (color, _)) in enumerate(method_styles(runs).items())
     )
-    band = (
-        " The band is one standard deviation over seeds." if any(len(s) > 1 for s in by_method(runs).values()) else ""
+    band = any(len(same) > 1 for same in by_method(runs).values())
+    caption = (
+        f'<span id="curves-words">{_escape(_capital(measure_name(measure)))} of the global model</span> against the cost chosen '
+        "above, mean over seeds"
+        + ("; the band is one standard deviation." if band else ".")
+        + " Runs that end earlier hold"
+        " their last value. Press a method to hide or show it."
     )
-    cards = "".join(
-        f'<div class="card"><h3>against {_escape(axis.label)}</h3>{_embed(curves_figure(runs, x), f"curves-{x}")}</div>'
-        for x, axis in AXES.items()
+    controls = (
+        '<div class="controls"><label>against '
+        f"{_switch('curves-x', {x: axis.label for x, axis in AXES.items()})}</label>"
+        '<label>show <select id="curves-measure" aria-label="measure"></select></label></div>'
+        f'<div class="chips">{chips}</div>'
     )
-    return (
-        f'<section id="curves" class="curves"><h2>{measure.capitalize() if measure == "accuracy" else "RMSE"} '
-        f"against steps, seconds, joules and bytes</h2>"
-        f'<p class="note">Press a method to hide or show it.{band}</p>'
-        f'<div class="chips">{chips}</div><div class="grid">{cards}</div></section>'
-    )
+    return f'<section id="curves"><h2>Curves</h2>{card("curve", 420, "", caption, controls)}</section>'
 
 
-def _maps(runs: Sequence[Run]) -> str:
+def _switch(name: str, choices: dict[str, str]) -> str:
+    """Buttons of which one is pressed."""
+    buttons = "".join(
+        f'<button type="button" data-value="{value}" aria-pressed="{str(i == 0).lower()}">{text}</button>'
+        for i, (value, text) in enumerate(choices.items())
+    )
+    return f'<span class="switch" id="{name}" role="group">{buttons}</span>'
+
+
+def _maps(runs: Sequence[Run], figures: _Figures) -> str:
     groups = distinct_topologies(runs)
     if not groups:
         return ""
+    shown = groups[:MOST_MAPS]
     cards, drawn = [], set()
-    for i, (methods, run) in enumerate(groups):
+    for i, (methods, run) in enumerate(shown):
         topology = run.topology
         assert topology is not None
         place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
-        figure = map_figure(run, MOST_PLACES // len(groups))
+        figure = map_figure(run, MOST_PLACES // len(shown))
         drawn |= {trace.name for trace in figure.data}
-        cards.append(
-            f'<div class="card"><h3>{_escape(", ".join(methods))}</h3>{_embed(figure, f"map-{i}")}'
-            f'<p class="note">{_escape(_map_words(run, place))}</p></div>'
-        )
-    seeds = ", ".join(map(str, sorted({run.seed for _, run in groups})))
+        rounds = figure.layout.meta["rounds"]
+        slider = _round_slider(f"map-{i}", rounds) if len(rounds) > 1 else ""
+        words = _escape(_map_words(run, place))
+        cards.append(figures.embed(figure, f"map-{i}", _escape(", ".join(methods)), words, after=slider))
+    seeds = ", ".join(map(str, sorted({run.seed for _, run in shown})))
     key = "".join(f"<span>{sign} {name}</span>" for name, sign in SIGNS.items() if name in drawn)
     return (
         '<section id="map"><h2>The map</h2><p class="note">Colours tell the clusters apart; dotted circles are the '
-        f"reach of cells. Methods that group alike share a map. Seed {seeds}.</p>"
-        f'<div class="chips">{key}</div><div class="grid">{"".join(cards)}</div></section>'
+        f"reach of cells; lines go to a device’s aggregators. Methods that group alike share a map. Seed {seeds}."
+        f"{_left_out(groups)}</p>"
+        f'<div class="chips key">{key}</div><div class="grid">{"".join(cards)}</div></section>'
+    )
+
+
+def _left_out(groups: Sequence[Any]) -> str:
+    more = len(groups) - MOST_MAPS
+    return f" {more} more groupings are not shown." if more > 0 else ""
+
+
+def _round_slider(name: str, rounds: Sequence[int]) -> str:
+    """A slider over cloud rounds with a button to play them."""
+    return (
+        f'<div class="controls rounds"><button type="button" class="play" data-for="{name}" aria-label="play">▶</button>'
+        f'<input type="range" data-for="{name}" min="0" max="{len(rounds) - 1}" value="0" step="1" '
+        f'aria-label="cloud round"><output data-for="{name}">from cloud round {rounds[0]}</output></div>'
     )
 
 
 def _map_words(run: Run, place: pl.DataFrame) -> str:
     """What the map shows, and which devices are in several clusters."""
     kind, n = place["kind"][0], len(aggregator_names(place))
-    who = {"edge": "edge cluster", "head": "cluster with a head device"}.get(kind, "cluster")
     if kind == "cloud":
-        words = "All devices report to the cloud."
+        words = "Where the devices are. All of them report to the cloud."
+    elif kind == "edge":
+        words = f"Where the devices are, and the {n} edge cluster{'s' if n > 1 else ''} they report to."
     else:
-        words = (
-            f"{n} {who}{'s' if n > 1 else ''}." if kind == "edge" else f"{n} clusters, each with a device as its head."
-        )
+        words = f"Where the devices are, and the {n} clusters they form, each with a device as its head."
     idle = place.filter(place["aggregator"] < 0)["client"].to_list()
     for text, devices in (("report to several aggregators", bridging(place)), ("take no part", idle)):
         if devices:
@@ -220,46 +317,84 @@ def _map_words(run: Run, place: pl.DataFrame) -> str:
             words += f" {len(devices)} devices {text}: {shown}."
     topology = run.topology
     n_rounds = 0 if topology is None else topology["cloud_round"].n_unique()
-    return words + (f" The grouping was recorded {n_rounds} times." if n_rounds > 1 else "")
+    return words + (f" It changed {n_rounds - 1} times; the slider moves through the rounds." if n_rounds > 1 else "")
 
 
-def _labels(runs: Sequence[Run]) -> str:
+def _labels(runs: Sequence[Run], figures: _Figures) -> str:
     groups = distinct_topologies(runs)
     if not groups:
         return ""
+    shown = groups[:MOST_MAPS]
     cards = []
-    for i, (methods, run) in enumerate(groups):
+    for i, (methods, run) in enumerate(shown):
         found = clusters(run)
-        words = ""
+        names = _escape(", ".join(methods))
+        n_clients = len(run.clients["n_samples"])
+        some = f" ({MOST_CLIENTS} of {n_clients:,} are shown)" if n_clients > MOST_CLIENTS else ""
         if found.shares.shape[1]:
             n_samples = found.n_samples[:-1]
             mean = float((found.distance * n_samples).sum() / max(n_samples.sum(), 1))
-            words = f'<p class="note">Mean distance, weighted by samples: {mean:.2f}</p>'
-        cards.append(
-            f'<div class="card"><h3>{_escape(", ".join(methods))}</h3>{_embed(labels_figure(run), f"labels-{i}")}'
-            f"{words}</div>"
-        )
-    if clusters(groups[0][1]).shares.shape[1]:
-        note = (
-            "Share of each class in a cluster’s training samples, in percent. The number beside a cluster is the total "
-            "variation distance of its labels to those of all devices: 0 is alike, 1 has no class in common."
-        )
-    else:
-        note = "Training samples of each cluster; regression has no classes."
+            each = f"Samples of each class that every device holds, cluster by cluster{some}."
+            whole = (
+                "Share of each class in a cluster’s samples, in percent. The number beside a cluster is its divergence "
+                "from all devices, the total variation distance of its labels: 0 is alike, 1 has no class in common. "
+                f"Mean distance, weighted by samples: {mean:.2f}."
+            )
+        else:
+            each = f"Training samples of every device, cluster by cluster{some}; regression has no classes."
+            whole = "Training samples of each cluster."
+        most = max(50, 2 * MOST_CLIENTS // len(shown))
+        figure = client_labels_figure(run, min(MOST_CLIENTS, most))
+        cards.append(figures.embed(figure, f"clients-{i}", f"{names}: devices", each))
+        cards.append(figures.embed(labels_figure(run), f"labels-{i}", f"{names}: clusters", whole))
     return (
-        f'<section id="labels"><h2>Who holds what</h2><p class="note">{note} First round.</p>'
+        '<section id="labels"><h2>Who holds what</h2><p class="note">Training data as it was shared out, grouped as in '
+        f"the first cloud round.{_left_out(groups)}</p>"
         f'<div class="grid">{"".join(cards)}</div></section>'
     )
 
 
-def _ledger(runs: Sequence[Run]) -> str:
+def _timeline(timelines: Sequence[dict[str, Any]]) -> str:
+    if not timelines:
+        return (
+            '<section id="timeline"><h2>Who did what, when</h2><p class="note">These runs left no timeline: they are '
+            "unfinished, or were made without one.</p></section>"
+        )
+    options = "".join(f'<option value="{i}">{_escape(t["method"])}</option>' for i, t in enumerate(timelines))
+    key = "".join(f"<span>{_dot(color)}{name}</span>" for name, color in ACTIVITIES.items())
+    controls = (
+        f'<div class="controls"><label>method <select id="timeline-method" aria-label="method">{options}</select></label>'
+        '<label class="rounds">cloud round <input type="range" id="timeline-round" min="0" value="0" step="1" '
+        'aria-label="cloud round"><output id="timeline-output"></output></label></div>'
+        f'<div class="chips key">{key}<span>✕ late</span><span>◆ moved</span></div>'
+    )
+    what = (
+        "Every line is a device, cluster by cluster: it fetches the model, trains, uploads, and its update waits to be "
+        "merged. A cross marks an update that missed its deadline, a diamond a device that moved between cells. Empty "
+        '<span id="timeline-words">is idle</span>.'
+    )
+    use = "Share of the devices’ time in this cloud round that each cluster spent on what; the rest is idle."
+    return (
+        '<section id="timeline"><h2>Who did what, when</h2>'
+        f"{card('timeline-plot', 460, '', what, controls)}<div class='gap'></div>"
+        f"{card('utilisation', 240, 'Utilisation', use)}</section>"
+    )
+
+
+def _ledger(runs: Sequence[Run], figures: _Figures) -> str:
     means = ledger_means(runs)
     if not means:
         return ""
     styles = method_styles(runs)
     legend = "".join(f"<span>{_dot(color)}{name}</span>" for name, color in map(hop_style, used_hops(means)))
+    captions = {
+        "energy_j": "Joules of computing and of every hop, mean over seeds, whole runs.",
+        "bytes": "Bytes over every hop, mean over seeds, whole runs.",
+        "airtime_s": "Seconds that devices compute and send, summed over devices that work at the same time, so there are "
+        "more of them than simulated seconds.",
+    }
     cards = "".join(
-        f'<div class="card"><h3>{title}</h3>{_embed(ledger_figure(runs, what), f"ledger-{what}")}</div>'
+        figures.embed(ledger_figure(runs, what), f"ledger-{what}", title, captions[what])
         for what, (title, _) in LEDGER.items()
     )
     lines = []
@@ -271,18 +406,75 @@ def _ledger(runs: Sequence[Run]) -> str:
             hop_name = hop_style(hop)[0]
             lines.append(f'<tr>{_name_cell(method, styles)}<td class="text">{hop_name}</td>{cells}</tr>')
     return (
-        '<section id="ledger"><h2>Where the time and energy went</h2><p class="note">Mean over seeds, whole runs. '
-        "Device-seconds are summed over devices that work at the same time, so there are more of them than simulated "
-        f'seconds.</p><div class="chips">{legend}</div><div class="grid thirds">{cards}</div>'
-        '<details><summary>All hops as a table</summary><div class="card scroll"><table><thead><tr><th>method</th>'
-        "<th>hop</th><th>energy</th><th>traffic</th><th>device-seconds</th></tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div></details></section>"
+        '<section id="ledger"><h2>What it cost</h2><p class="note">By hop, and by cluster where a timeline was recorded.'
+        f'</p><div class="chips key">{legend}</div><div class="grid thirds">{cards}</div>'
+        '<details><summary>All hops as a table</summary><div class="card scroll" tabindex="0"><table><thead><tr>'
+        "<th>method</th><th>hop</th><th>energy</th><th>traffic</th><th>device-seconds</th></tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div></details>{_cluster_costs(runs, figures)}</section>"
     )
 
 
-def _making(runs: Sequence[Run]) -> str:
+def _cluster_costs(runs: Sequence[Run], figures: _Figures) -> str:
+    """A row of three figures for each different grouping that has a timeline."""
+    captions = {
+        "seconds": "Device-seconds of each cluster.",
+        "joules": "Joules of each cluster’s devices, for computing and sending.",
+        "bytes": "Models sent and fetched by each cluster’s devices, in bytes.",
+    }
+    cards = []
+    groups = [(methods, run) for methods, run in distinct_topologies(runs)[:MOST_MAPS] if timeline_rounds(run)]
+    for i, (_, run) in enumerate(groups):
+        for what, caption in captions.items():
+            title = f"{_escape(run.method)}: {AXES[what].name} by cluster"
+            whole = f"{caption} Whole run, seed {run.seed}."
+            cards.append(figures.embed(cluster_cost_figure(run, what), f"cost-{i}-{what}", title, whole))
+    if not cards:
+        return ""
+    named: dict[str, dict[str, None]] = {}  # colour -> what it stands for in the three figures
+    for part, color in (pair for colors in COSTS.values() for pair in colors.items()):
+        named.setdefault(color, {})[part] = None
+    legend = "".join(f"<span>{_dot(color)}{', '.join(parts)}</span>" for color, parts in named.items())
+    return (
+        f'<h3 class="over">By cluster</h3><div class="chips key">{legend}</div>'
+        f'<div class="grid thirds">{"".join(cards)}</div>'
+    )
+
+
+def _scenario_files(runs: Sequence[Run]) -> dict[str, str]:
+    """The different scenarios of the runs, as YAML by the name of a file."""
     import yaml
 
+    texts = dict.fromkeys(yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True) for run in runs)
+    if len(texts) == 1:
+        return {"scenario.yaml": next(iter(texts))}
+    return {f"scenario-{i + 1}.yaml": text for i, text in enumerate(texts)}
+
+
+def commands(runs: Sequence[Run]) -> list[str]:
+    """What to type to make these runs again, given the files of their scenarios."""
+    import yaml
+
+    files = {text: name for name, text in _scenario_files(runs).items()}
+    same: dict[str, list[Run]] = {}
+    for run in runs:
+        same.setdefault(files[yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)], []).append(run)
+    found = []
+    for file, those in same.items():
+        seeds = {method: sorted(run.seed for run in group) for method, group in by_method(those).items()}
+        n = len(next(iter(seeds.values())))
+        if all(s == list(range(n)) for s in seeds.values()) and len(those) > 1:
+            methods = shlex.quote(",".join(seeds))
+            found.append(f"fedloom compare {file} --methods {methods} --seeds {n}")
+        else:
+            found += [
+                f"fedloom run {file} --method {shlex.quote(method)} --seed {seed}"
+                for method, every in seeds.items()
+                for seed in every
+            ]
+    return found
+
+
+def _making(runs: Sequence[Run]) -> str:
     lines = []
     for run in runs:
         wall = AXES["seconds"].text(run.summary["wall_s"]) if run.summary else "unfinished"
@@ -295,20 +487,25 @@ def _making(runs: Sequence[Run]) -> str:
         f'<p class="note"><b>{name}</b>: {_escape("; or ".join(_distinct(runs, key)))}</p>'
         for key, name in (("versions", "Versions"), ("machine", "Machine"))
     )
-    scenarios: dict[str, str] = {}
-    for run in runs:
-        text = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
-        scenarios.setdefault(text, f"{run.scenario.get('name', 'scenario')}")
+    scenarios = _scenario_files(runs)
+    buttons = " ".join(
+        f'<button type="button" data-scenario="{name}">{name}</button>' for name in list(scenarios)[:MOST_MAPS]
+    )
+    typed = "\n".join(commands(runs))
     details = "".join(
-        f"<details><summary>Scenario {_escape(name)}, in full</summary><div class='card'><pre>{_escape(text)}</pre></div>"
+        f"<details><summary>{_escape(name)}: all settings</summary><div class='card'><pre>{_escape(text)}</pre></div>"
         "</details>"
-        for text, name in scenarios.items()
+        for name, text in list(scenarios.items())[:MOST_MAPS]
     )
     return (
-        f'<section id="making"><h2>How it was made</h2>{facts}<details><summary>The {len(runs)} runs</summary>'
-        '<div class="card scroll"><table><thead><tr><th>method</th><th>seed</th><th>wall time</th><th>started</th>'
-        f"<th>folder</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div></details>{details}</section>"
-        "<footer>Made with FedLoom. Time, energy and traffic are simulated; figures can be saved as SVG.</footer>"
+        '<section id="making"><h2>How it was made</h2>'
+        f'<p class="note">To make it again, with the same version of fedloom: save <span class="save">{buttons}</span> and '
+        f"type</p><div class='card'><pre id='command'>{_escape(typed)}</pre></div>"
+        f"<details><summary>The {len(runs)} runs</summary>"
+        '<div class="card scroll" tabindex="0"><table><thead><tr><th>method</th><th>seed</th><th>wall time</th>'
+        f"<th>started</th><th>folder</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div></details>{details}"
+        f"<div class='gap'></div>{facts}</section>"
+        "<footer>Made with FedLoom. Time, energy and traffic are simulated.</footer>"
     )
 
 
@@ -318,11 +515,12 @@ def _distinct(runs: Sequence[Run], key: str) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _embed(figure: Figure, name: str) -> str:
-    """The figure as data in the page. "<" is written so that no text of it can end the script element."""
-    height = int(figure.layout.height)
-    data = figure.to_json().replace("<", "\\u003c")
-    return f'<div class="figure" id="{name}" style="height:{height}px"><script type="application/json">{data}</script></div>'
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _asset(name: str) -> str:

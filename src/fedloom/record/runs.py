@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 COUNTERS = ("cloud_round", "local_steps", "time_s", "energy_j", "bytes")
 MEASURES = ("accuracy", "rmse")
 PLACES = ("cloud_round", "client", "aggregator", "kind", "host", "x_m", "y_m")
+DISPATCHES = (
+    *("cloud_round", "edge_round", "client", "aggregator", "start_s", "compute_s", "upload_s"),
+    *("arrival_s", "merged_s", "late", "moved"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -24,6 +28,7 @@ class Run:
     method      the label with its options, such as "fedprox:mu=0.1"
     metrics     one row per evaluation
     topology    who was where; None until the run is finished
+    timeline    who worked when, one row per client that was sent to work; None if it was not recorded
     clients     n_samples (K,) and label_counts (K, C), as lists; C is 0 for regression
     cells       centre_m (N, D), radius_m (N,) with None for a cell that reaches everybody, server_m (D,)
     origin      the rest of run.json: data, n_params, versions, machine, started
@@ -36,6 +41,7 @@ class Run:
     seed: int
     metrics: pl.DataFrame
     topology: pl.DataFrame | None
+    timeline: pl.DataFrame | None
     clients: dict[str, Any]
     cells: dict[str, Any]
     origin: dict[str, Any]
@@ -76,6 +82,7 @@ def read_run(path: Path | str) -> Run:
         seed=int(content["seed"]),
         metrics=metrics,
         topology=_read_parquet(path / "topology.parquet", PLACES),
+        timeline=_read_parquet(path / "timeline.parquet", DISPATCHES),
         clients=content["clients"],
         cells=content["cells"],
         origin={key: value for key, value in content.items() if key not in wanted},

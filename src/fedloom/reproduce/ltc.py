@@ -130,6 +130,7 @@ def setup(
         "task": {
             "dataset": "cifar10",
             **({"data_limit": 10000} if small else {}),
+            "standardise": True,
             "partition": DATA[data]["partition"],
             "model": {"kind": "lenet5"},
         },

@@ -5,10 +5,13 @@ models, and weights times the results of training jobs, which start from models 
 (evaluation, checkpoint), `settle` trains everything it depends on in as few batches as the dependencies allow: jobs
 whose starts are known run together, whichever aggregator or round they belong to. What nobody refers to any more is
 freed by Python. A dry run settles models without values.
+
+Where weights depend on the models themselves, a model is a function of the rows of others (`derive`), which is called when
+they are known.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,30 +21,41 @@ from fedloom.training.engine import Engine, Jobs, Mix
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Row = NDArray[np.float32]
+Recipe = Callable[[list[Row]], NDArray[np.floating]]
 
 
 class Model:
     """One model: settled (its row is known, or None in a dry run), or a recipe of models and job results.
 
-    steps: local steps in its history, the argument of learning-rate schedules.
+    steps: local steps in its history, the argument of learning-rate schedules. rule: what makes it of the rows of its
+    models, if not their weighted sum.
     """
 
-    __slots__ = ("jobs", "models", "row", "settled", "steps")
+    __slots__ = ("jobs", "models", "row", "rule", "settled", "steps")
 
     def __init__(self, row: Row | None = None, *, steps: int = 0, settled: bool = True) -> None:
         self.row, self.steps, self.settled = row, steps, settled
         self.models: list[tuple[Model, float]] = []
         self.jobs: list[tuple[Dispatch, Ints, Floats]] = []
+        self.rule: Recipe | None = None
 
 
 class Dispatch:
     """m jobs that were sent out together: client (m,), n_steps (m,), first_step (m,), start (m,) into `starts`."""
 
-    __slots__ = ("client", "first_step", "n_steps", "start", "starts")
+    __slots__ = ("_results", "client", "first_step", "n_steps", "start", "starts")
 
     def __init__(self, starts: list[Model], start: Ints, client: Ints, n_steps: Ints, first_step: Ints) -> None:
         self.starts, self.start = starts, start
         self.client, self.n_steps, self.first_step = client, n_steps, first_step
+        self._results: dict[int, Model] = {}
+
+    def result(self, position: int) -> Model:
+        """What one of the jobs gives, as a model of its own."""
+        if position not in self._results:
+            steps = int(self.steps_after()[position])
+            self._results[position] = combine([], [(self, np.array([position]), np.ones(1))], steps)
+        return self._results[position]
 
     def steps_after(self) -> Ints:
         """Local steps in the history of each result, (m,)."""
@@ -58,8 +72,18 @@ def combine(models: list[tuple[Model, float]], jobs: list[tuple[Dispatch, Ints, 
     return out
 
 
-def settle(target: Model, engine: Engine | None) -> Row | None:
-    """Compute `target` and all it depends on (without an engine: only mark them). Returns its row (P,)."""
+def derive(models: list[Model], rule: Recipe, steps: int) -> Model:
+    """A model that is a function of the rows of others."""
+    out = Model(steps=steps, settled=False)
+    out.models, out.rule = [(model, 1.0) for model in models], rule
+    return out
+
+
+def settle(target: Model, engine: Engine | None, batches: list[int] | None = None) -> Row | None:
+    """Compute `target` and all it depends on (without an engine: only mark them). Returns its row (P,).
+
+    batches: gets the number of jobs of every batch that was trained.
+    """
     order = _unsettled(target)
     level: dict[Model, int] = {}
     for model in order:  # dependencies come first
@@ -72,17 +96,17 @@ def settle(target: Model, engine: Engine | None) -> Row | None:
             if level[model] == wave:
                 _finish(model, sums.pop(model, None), engine)
         if engine is not None and wave < max(level.values()):
-            _train_wave([m for m in order if level[m] > wave], level, wave, sums, engine)
+            n_jobs = _train_wave([m for m in order if level[m] > wave], level, wave, sums, engine)
+            if batches is not None:
+                batches.append(n_jobs)
     for model in order:
-        model.models, model.jobs = [], []
+        model.models, model.jobs, model.rule = [], [], None
     return target.row
 
 
-def settle_all(targets: Iterable[Model], engine: Engine | None) -> None:
+def settle_all(targets: Iterable[Model], engine: Engine | None, batches: list[int] | None = None) -> None:
     """Compute several models together, in as few batches as one would take."""
-    everything = Model(settled=False)
-    everything.models = [(target, 0.0) for target in targets]
-    settle(everything, engine)
+    settle(derive(list(targets), lambda rows: np.zeros(0), steps=0), engine, batches)
 
 
 def settled_below(roots: list[Model]) -> list[Model]:
@@ -96,7 +120,9 @@ def settled_below(roots: list[Model]) -> list[Model]:
 
 
 def _finish(model: Model, from_jobs: Floats | None, engine: Engine | None) -> None:
-    if engine is not None:
+    if engine is not None and model.rule is not None:
+        model.row = model.rule([part.row for part, _ in model.models if part.row is not None]).astype(np.float32)
+    elif engine is not None:
         total = np.zeros(()) if from_jobs is None else from_jobs
         for part, weight in model.models:
             assert part.row is not None
@@ -107,8 +133,9 @@ def _finish(model: Model, from_jobs: Floats | None, engine: Engine | None) -> No
 
 def _train_wave(
     models: list[Model], level: dict[Model, int], wave: int, sums: dict[Model, Floats], engine: Engine
-) -> None:
-    """Train the jobs of these models whose starts are of this wave; add the results to the models' sums."""
+) -> int:
+    """Train the jobs of these models whose starts are of this wave; add the results to the models' sums. Returns their
+    number."""
     wanted: dict[Dispatch, list[tuple[int, Ints, Floats]]] = defaultdict(list)
     targets: list[Model] = []
     for model in models:
@@ -143,6 +170,7 @@ def _train_wave(
     )
     for model, average in zip(targets, averages):
         sums[model] = sums[model] + average if model in sums else average
+    return n_jobs
 
 
 def _unsettled(target: Model) -> list[Model]:

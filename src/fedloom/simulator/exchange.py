@@ -66,8 +66,9 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
     """Ways for models of `bits` bits. Clients that no aggregator covers cost nothing."""
     if topology.kind == "cloud":
         everyone = np.arange(topology.cover.shape[1])
-        free = Way("up", np.zeros(1), ()), Way("down", np.zeros(1), ())
-        used = topology.cover[0]
+        nothing_s = np.zeros(topology.n_aggregators)
+        free = Way("up", nothing_s, ()), Way("down", nothing_s, ())
+        used = np.asarray(topology.cover.any(axis=0))
         return Exchange(
             _to_cloud(snapshot, everyone, used, bits, "down"),
             _to_cloud(snapshot, everyone, used, bits, "up"),

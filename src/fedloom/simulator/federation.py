@@ -14,11 +14,15 @@ Waiting at the cloud: for all aggregators (barrier), not at all (immediate), or 
 keep their own models, and a cloud round yields their weighted mean, which nobody holds, to be evaluated. Aggregators that
 share clients or a host open and close their rounds together (a pace group); others keep their own clocks within a cloud
 round.
+
+Clients may move between edge rounds, busy or not: where they are in an edge round is a scene (fedloom.simulator.scene). A
+group looks at the scene of its running edge round when it opens it; groups may be in different ones. An update that comes
+late is merged, once, by the first group that closes a later round than the one it was sent in and has its client then.
 """
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -28,18 +32,21 @@ from fedloom._random import stream
 from fedloom.fleet import Fleet, Snapshot
 from fedloom.grouping import Topology, View
 from fedloom.methods import Method
-from fedloom.mixing import Arrivals, Reports
-from fedloom.pacing import Offer, Periods, Progress, rounds_in_box
-from fedloom.simulator.book import Dispatch, Model, combine
-from fedloom.simulator.exchange import exchange
-from fedloom.simulator.features import Features, Layers
+from fedloom.mixing import Arrivals, EdgeWeights, Reports
+from fedloom.pacing import Offer, Periods, Progress, may_start, next_bound, rounds_in_box
+from fedloom.simulator.book import Dispatch, Model, Row, combine, derive, settle
+from fedloom.simulator.exchange import Way, exchange
+from fedloom.simulator.features import NO_MODEL, Features, Layers
 from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.scene import Scene, make_scene
+from fedloom.simulator.timeline import Sent
 from fedloom.training.batches import steps_per_pass
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TIE = 1e-9  # seconds: arrivals this close to a deadline are on time
+KEPT_SCENES = 64  # aggregators may be so many edge rounds apart before scenes are made twice
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +54,8 @@ class World:
     """Everything the clock needs to know of a scenario: K clients with their data sizes, and the training settings.
 
     Local work is `local_epochs` passes over the client's data if given, else `local_steps` mini-batches. participation:
-    share of an aggregator's clients that is sampled in every edge round. model_bits: size of a model on air. lr: learning
+    share of an aggregator's clients that is sampled in every edge round; clients_per_round: or so many of every host (at the
+    cloud: as many as all cells together would). model_bits: size of a model on air. lr: learning
     rate at a step of a model's history.
     """
 
@@ -62,6 +70,7 @@ class World:
     local_epochs: int | None = None
     edge_rounds: int = 5
     participation: float = 1.0
+    clients_per_round: int | None = None
     lr: Callable[[int], float] = lambda step: 1.0
 
     @property
@@ -84,15 +93,19 @@ class World:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CloudRound:
     """The state after a cloud merge. Counts and ledger totals are since the start of the run. edges: the aggregators'
-    models that were merged, with their weights; client_steps (K,): local steps in this cloud round, without features;
+    models that were merged, with their weights; reported_models, cluster_models (N,): the last model each aggregator
+    reported, and the model of its cluster; client_steps (K,): local steps in this cloud round, without features;
     group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far; up_s (K,): seconds a client
-    needs to send its model to its aggregators."""
+    needs to send its model to its aggregators; handovers: times a client changed its home; s_max: the bound on staleness, if
+    there is one."""
 
     cloud_round: int
     edge_rounds: int
     time_s: float
     model: Model
     edges: list[tuple[Model, float]]
+    reported_models: list[Model]
+    cluster_models: list[Model]
     topology: Topology
     snapshot: Snapshot
     client_steps: Ints
@@ -100,6 +113,8 @@ class CloudRound:
     up_s: Floats
     n_updates: int
     n_late: int
+    handovers: int
+    s_max: int | None
 
     @property
     def local_steps(self) -> int:
@@ -118,13 +133,15 @@ class Decision:
 class _Flight:
     """Clients at work, or whose updates wait to be merged: jobs `positions` (m,) of one dispatch.
 
-    left_at (m,): the group's count of edge rounds (async: of merges) when they were sent, for their staleness.
+    left_at (m,): the group's count of edge rounds (async: of merges) when they were sent, for their staleness. sent: their
+    lines of the timeline.
     """
 
     dispatch: Dispatch
     positions: Ints
     arrives_s: Floats
     left_at: Ints
+    sent: Sent | None = None
 
     @property
     def client(self) -> Ints:
@@ -132,7 +149,10 @@ class _Flight:
 
     def split(self, mask: NDArray[np.bool_]) -> tuple["_Flight", "_Flight"]:
         """Those in the mask (m,), and the others."""
-        yes, no = (_Flight(self.dispatch, self.positions[m], self.arrives_s[m], self.left_at[m]) for m in (mask, ~mask))
+        yes, no = (
+            _Flight(self.dispatch, self.positions[m], self.arrives_s[m], self.left_at[m], self.sent)
+            for m in (mask, ~mask)
+        )
         return yes, no
 
 
@@ -141,10 +161,13 @@ class _Group:
     """Aggregators that open and close together, their clients, and where they are.
 
     n_rounds, n_merges: edge rounds and merged arrivals since the start of the run (a new group starts at the highest).
+    scene, index: of the edge round that is open, or was last.
     """
 
     aggregators: Ints
     members: Ints
+    scene: Scene = field(init=False)
+    index: int = 0
     n_rounds: int = 0
     n_merges: int = 0
     rounds_left: int = 0
@@ -159,7 +182,9 @@ class _Group:
 class Federation:
     """The clock's state. `cloud_rounds` runs it; `ledger` holds what was spent so far.
 
-    decisions: groupings by cloud round that depended on features. Those given at the start are not made again.
+    decisions: groupings by cloud round that depended on features; scores: accuracies of the cloud's model on samples that no
+    client has, by the number of cloud merges, which a bound on staleness goes by; what is given at the start is not made or
+    measured again. score measures one.
     """
 
     def __init__(
@@ -169,16 +194,20 @@ class Federation:
         first: Model,
         features: Features | None = None,
         decisions: Mapping[int, Decision] | None = None,
+        score: Callable[[Model], float] | None = None,
+        scores: Mapping[int, float] | None = None,
     ) -> None:
         n_clients = len(world.n_samples)
         self.method, self.world = method, world
         self.decisions: dict[int, Decision] = dict(decisions or {})
+        self.scores: dict[int, float] = dict(scores or {})
+        self._score = score
         self._features = features
         self._collected: dict[tuple[str, Layers], NDArray[np.floating]] = {}  # in this cloud round
         self._own: _Flight | None = None  # what clients trained for a feature in this cloud round
         self._own_models: dict[int, Model] = {}
         self.ledger = Ledger()
-        self.model = first
+        self.model = self._first = first
         self.time_s = 0.0
         self._events: list[tuple[float, int, str, int]] = []
         self._n_events = 0
@@ -198,9 +227,22 @@ class Federation:
         self._n_updates = self._n_late = 0
         self._version = 0  # cloud merges so far
         self._snapshot: Snapshot | None = None  # before the first round
+        self._cloud_round = 0
+        self._topology: Topology  # from the first round on
+        self._scene: Scene
+        self._wander = world.fleet.moves == "edge-round"
+        self._scenes: dict[int, Scene] = {}  # by running edge round
+        self._newest = self._first_index = 0
+        self._home: Ints | None = None
+        self._handovers = 0
+        self._cluster_models: dict[int, Model] = {}
+        self._last_models: dict[int, Model] = {}  # by client, if starts depend on them
+        self._bound, self._waiting = method.bound, list[int]()
+        self._window = (0.0, 0.0)  # when the last adaption of the bound was, and the score then
+        self.timeline: list[Sent] = []
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
-        """Yield after every cloud round (immediate: after as many reports as there are pace groups)."""
+        """Yield after every cloud round (immediate: after as many reports as there are pace groups, or times that)."""
         n_before = 0
         for g in range(n_rounds):
             self._client_steps = np.zeros_like(self._client_steps)
@@ -212,7 +254,8 @@ class Federation:
                 self._keep_age(counts)
                 for i in range(len(self._groups)):
                     self._fetch(i)
-            self._reports_due += sum(len(group.members) > 0 for group in self._groups)
+            n_reporting = sum(len(group.members) > 0 or self._may_be_empty(self._topology) for group in self._groups)
+            self._reports_due += n_reporting * self._reports_of_each()
             while self._reports_due > 0:
                 self.time_s, _, kind, subject = heapq.heappop(self._events)
                 self._handlers[kind](self, subject)
@@ -225,30 +268,45 @@ class Federation:
                 time_s=self.time_s,
                 model=self.model,
                 edges=self._merged_edges,
-                topology=self._topology,
-                snapshot=self._now,
+                reported_models=list(self._reported_models),
+                cluster_models=[self._cluster_models[c] for c in self._topology.clusters.tolist()],
+                topology=self._scene.topology,
+                snapshot=self._scene.snapshot,
                 client_steps=self._client_steps,
-                up_s=self._exchange.client_up.seconds,
+                up_s=self._scene.exchange.client_up.seconds,
                 group_rounds=np.array([group.n_rounds for group in self._groups]) - n_before,
                 n_updates=self._n_updates,
                 n_late=self._n_late,
+                handovers=self._handovers,
+                s_max=self._bound.s_max if self._bound is not None else None,
             )
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
         starts = [m for f in self._flights() for m in f.dispatch.starts]
-        return [self.model, *self._edge_models, *self._reported_models, *starts]
+        own = [self._last_models[k] for k in sorted(self._last_models)]
+        clusters = [self._cluster_models[c] for c in sorted(self._cluster_models)] if self.method.cluster_share else []
+        return [self.model, *self._edge_models, *self._reported_models, *starts, *clusters, *own]
 
     @property
     def _now(self) -> Snapshot:
         assert self._snapshot is not None
         return self._snapshot
 
+    def _may_be_empty(self, topology: Topology) -> bool:
+        """Aggregators without clients take part, as some may come in a later edge round."""
+        return self._wander and topology.follow and self.method.cloud != "immediate"
+
     def _enter(self, g: int) -> None:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
         world, method, before = self.world, self.method, self._snapshot
-        now = self._snapshot = world.fleet.snapshot(g)
+        self._cloud_round = g
         self._collected, self._own, self._own_models = {}, None, {}
+        index = self._next_index()
+        if self._groups and self._wander and method.cloud == "immediate":
+            self._wake(range(len(self._groups)), self._advance(index))
+            return
+        now = self._snapshot = world.fleet.snapshot(g, index)
         if now is before and method.regroup != "cloud-round":
             return
         self._step_s = now.step_seconds(world.batch_size, world.n_samples)
@@ -257,29 +315,128 @@ class Federation:
             and np.array_equal(before.in_reach, now.in_reach)
             and np.array_equal(before.active, now.active)
         )
-        if before is None or method.regroup == "cloud-round" or (method.regroup == "moved" and moved):
+        if before is None or method.regroup == "cloud-round":
             self._regroup(self._decide(g))
-        self._exchange = exchange(now, self._topology, world.model_bits)
-        self._link_s = self._exchange.client_down.seconds + self._exchange.client_up.seconds
-        dead = np.flatnonzero(~np.isfinite(self._link_s))
+        elif moved and self._topology.follow and method.regroup == "once" and not self._wander:
+            self._regroup(self._topology.at_home(now.home))
+        elif moved and method.regroup == "moved" and not (self._topology.follow and self._wander):
+            self._regroup(self._decide(g))
+        self._scenes = {}
+        counts = self._counts()
+        self._first_index = index
+        self._scene, self._newest = self._scene_at(index), index
+        self._see(self._scene)
+        if method.edge == "async":
+            self._keep_age(counts)
+        for i, group in enumerate(self._groups):
+            group.scene, group.members = self._scene, self._scene.members(i)
+        for i, group in enumerate(self._groups):
+            if group.merges_left > 0:  # clients may have left an open asynchronous round
+                self._staff(i)
+            self._wake([i], self._scene)
+
+    def _wake(self, groups: Iterable[int], scene: Scene) -> None:
+        """Groups that had nobody go on if somebody has come."""
+        for i in groups:
+            group = self._groups[i]
+            if group.asleep and len(scene.members(i)):
+                group.asleep, group.scene, group.members = False, scene, scene.members(i)
+                self._fetch(i)
+
+    def _see(self, scene: Scene) -> None:
+        """The newest scene: count the clients that have changed their homes."""
+        active = scene.snapshot.active
+        if self._home is not None:
+            self._handovers += int(np.count_nonzero((scene.snapshot.home != self._home) & active))
+        self._home = scene.snapshot.home
+        self._group_of = scene.group_of
+
+    def _advance(self, index: int) -> Scene:
+        """The scene of a running edge round that a group opens. If it is the newest, asynchronous work goes by it at once."""
+        scene = self._scene_at(index)
+        if index <= self._newest or scene is self._scene:
+            return scene
+        before = self._counts()
+        self._newest, self._scene = index, scene
+        self._see(scene)
+        if self.method.edge == "async":
+            for i, group in enumerate(self._groups):
+                group.scene, group.members = scene, scene.members(i)
+            self._keep_age(before)
+            for i, group in enumerate(self._groups):
+                if group.merges_left > 0:
+                    self._staff(i)
+                    self._close_if_deserted(i)
+        if self.method.cloud == "immediate":
+            self._wake(range(len(self._groups)), scene)
+        return scene
+
+    def _close_if_deserted(self, i: int) -> None:
+        """Async: nobody works for group i any more and nobody can be sent; its round ends with what it has."""
+        if not self._wander or any(self._group_of[k] == i for k in self._working):
+            return
+        self._groups[i].merges_left = 0
+        if self.method.cloud == "immediate":
+            self._sleep(i)
+        else:
+            self._end_round(i)
+
+    def _sleep(self, i: int) -> None:
+        """Group i has nobody; with an immediate cloud it goes on when somebody comes. Nobody has to wait for it."""
+        self._groups[i].asleep = True
+        for waiting in list(self._waiting):
+            self._restart(waiting)
+
+    def _next_index(self, i: int | None = None) -> int:
+        """The running edge round, from 1, that group i (by default: the first) opens next.
+
+        Without a common end of rounds at the cloud, edge rounds of all groups together count, divided by the groups.
+        """
+        if not self._groups:
+            return 1
+        if self._wander and self.method.cloud == "immediate":
+            return sum(group.n_rounds for group in self._groups) // len(self._groups) + 1
+        return 1 + (max(group.n_rounds for group in self._groups) if i is None else self._groups[i].n_rounds)
+
+    def _scene_at(self, index: int) -> Scene:
+        """The scene of a running edge round; the same object as long as nothing changes.
+
+        If clients neither follow their homes nor report to the cloud itself, moves count from the next cloud round on.
+        """
+        if index not in self._scenes:
+            stays = self._wander and not self._topology.follow and self._topology.kind != "cloud"
+            snapshot = self.world.fleet.snapshot(self._cloud_round, self._first_index if stays else index)
+            same = [scene for scene in self._scenes.values() if scene.snapshot is snapshot]
+            self._scenes[index] = same[0] if same else self._new_scene(snapshot)
+            if len(self._scenes) > KEPT_SCENES:
+                del self._scenes[next(iter(self._scenes))]
+        return self._scenes[index]
+
+    def _new_scene(self, snapshot: Snapshot) -> Scene:
+        base, world = self._topology, self.world
+        stays = not (base.follow and self._wander)
+        topology = base if stays else base.at_home(snapshot.home)
+        groups = [group.aggregators for group in self._groups]
+        step_s = snapshot.step_seconds(world.batch_size, world.n_samples)
+        scene = make_scene(snapshot, topology, groups, self.method.start(topology), world.model_bits, step_s)
+        self._check_links(scene)
+        return scene
+
+    def _check_links(self, scene: Scene) -> None:
+        g, method = self._cloud_round, self.method
+        dead = np.flatnonzero(~np.isfinite(scene.link_s))
         if len(dead) and method.box_s is None:
             raise ValueError(
                 f"clients {dead.tolist()[:10]} have no usable link to their aggregator in cloud round {g + 1} (rate 0), "
                 f"so {method.name} would wait for ever; repair the links, leave the clients out, or use a time box"
             )
-        cloud_s = self._exchange.cloud_down.seconds + self._exchange.cloud_up.seconds
+        cloud_s = scene.exchange.cloud_down.seconds + scene.exchange.cloud_up.seconds
         cut_off = [n for group in self._groups for n in group.aggregators.tolist() if not np.isfinite(cloud_s[n])]
         if cut_off and method.cloud != "never":
             raise ValueError(
                 f"aggregators {cut_off[:10]} have no usable link to the cloud in cloud round {g + 1} (rate 0), so the "
                 f"cloud would wait for ever; repair the links to the cloud"
             )
-        for i, group in enumerate(self._groups):
-            if group.merges_left > 0:  # clients may have left an open asynchronous round
-                self._staff(i)
-            if group.asleep and len(group.members):
-                group.asleep = False
-                self._fetch(i)
 
     def _decide(self, g: int) -> Topology:
         """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
@@ -297,6 +454,7 @@ class Federation:
             all_work_s=self._unit_steps * self._periods().local_steps * self._step_s,
             model_bits=self.world.model_bits,
             collect=self._collect,
+            edge_rounds=self._periods().edge_rounds,
         )
         topology = self.method.group(view, stream(self.world.seed, "grouping", g))
         if self._collected:
@@ -336,14 +494,16 @@ class Federation:
             }
         elif kind == "update":
             work = np.zeros(len(clients))  # trained already, only other layers are sent
+        before_j = self.ledger.total_j
         compute_s = work * self._step_s[clients] * self._jitter(clients)
         finish_s = compute_s + to_cloud.seconds[clients]
-        if kind != "labels":
+        if kind not in NO_MODEL:
             from_cloud = exchange(self._now, everyone, self.world.model_bits).client_down
             from_cloud.book(self.ledger, clients, self._bytes, a_model=False)
             finish_s = finish_s + from_cloud.seconds[clients]
         to_cloud.book(self.ledger, clients, round(bits / 8), a_model=False)
         self.ledger.compute(float(compute_s.sum()), float(compute_s.sum()) * self._now.compute_power_w)
+        self.ledger.feature_j += self.ledger.total_j - before_j
         self.time_s += float(finish_s.max()) if self.method.feature_s is None else self.method.feature_s
 
     def _regroup(self, topology: Topology) -> None:
@@ -351,7 +511,7 @@ class Federation:
         groups = [
             _Group(aggregators=a, members=np.flatnonzero(topology.cover[a].any(axis=0))) for a in topology.pace_groups()
         ]
-        if self.method.cloud != "immediate":  # there clients may still come
+        if self.method.cloud != "immediate" and not self._may_be_empty(topology):  # else clients may still come
             groups = [group for group in groups if len(group.members)]
         before = self._counts() if self._groups else None
         if self._groups and self.method.cloud == "immediate":
@@ -361,20 +521,23 @@ class Federation:
             for group in groups:
                 group.n_rounds = max((old.n_rounds for old in self._groups), default=0)
                 group.n_merges = max((old.n_merges for old in self._groups), default=0)
+            if not (self._groups and np.array_equal(topology.clusters, self._topology.clusters)):
+                self._cluster_models = dict.fromkeys(topology.clusters.tolist(), self.model)
             self._groups = groups
             if not self._keeps_models(topology):
                 self._edge_models = [self.model] * n
             self._reported_models = [self.model] * n
             self._fetched = np.full(n, self._version)
+            self._n_reports = np.zeros(n, dtype=np.int64)
             self._contributed = np.zeros(topology.cover.shape, dtype=np.bool_)
+            self._contributed_last = self._contributed.copy()
         self._topology = topology
+        self._group_with = {n: i for i, group in enumerate(self._groups) for n in group.aggregators.tolist()}
         self._group_of = np.full(topology.cover.shape[1], -1)
         for i, group in enumerate(self._groups):
             self._group_of[group.members] = i
         if before is not None:
             self._keep_age(before)
-        self._n_reached = topology.n_reached.clip(min=1)
-        self._start_weights, self._start_of = np.unique(self.method.start(topology), axis=0, return_inverse=True)
 
     def _keeps_models(self, topology: Topology) -> bool:
         """Without a cloud, the aggregators that stay where they are keep their models."""
@@ -413,16 +576,14 @@ class Federation:
                 self._late += [left] if len(left.positions) else []
 
     def _fetch(self, i: int) -> None:
-        """The aggregators of group i get the cloud's model, if there is one, and start their edge rounds."""
+        """The aggregators of group i get their models from the cloud, if there is one, and start their edge rounds."""
         group = self._groups[i]
         start_s = self.time_s
         if self.method.cloud != "never":
-            down = self._exchange.cloud_down
-            down.book(self.ledger, group.aggregators, self._bytes)
             for n in group.aggregators:
-                self._edge_models[n] = self.model
+                self._edge_models[n] = self._sent_down(n)
                 self._fetched[n] = self._version
-            start_s += float(down.seconds[group.aggregators].max())
+            start_s += self._over_backhaul(group.scene.exchange.cloud_down, self._different(group.aggregators))
         group.from_own = self._own is not None and self.method.keep_progress
         if self._own is not None and group.from_own:
             self._merge(i, [self._own.split(np.isin(self._own.client, group.members))[0]], 0, count=False)
@@ -430,88 +591,179 @@ class Federation:
         group.rounds_left, group.local_units = periods.edge_rounds, periods.local_steps
         if self.method.box_s is not None:
             group.report_at_s = start_s + self.method.box_s
-            full_s = self._unit_steps * group.local_units * self._step_s + self._link_s
-            group.rounds_left = rounds_in_box(self.method.box_s, float(full_s[group.members].max()))
+            full_s = self._unit_steps * group.local_units * group.scene.step_s + group.scene.link_s
+            slowest_s = float(full_s[group.members].max(initial=0.0))
+            group.rounds_left = rounds_in_box(self.method.box_s, slowest_s) if slowest_s else 0
         if group.rounds_left:
             self._schedule(start_s, "open", i)
         else:
             self._send_report(i)
 
+    def _sent_down(self, n: int) -> Model:
+        """What aggregator n gets from the cloud: the global model, or that of its cluster, or both in part."""
+        share = self.method.cluster_share
+        if not share:
+            return self.model
+        own = self._cluster_models[int(self._topology.clusters[n])]
+        return combine([(self.model, 1 - share), (own, share)], [], steps=max(self.model.steps, own.steps))
+
+    def _different(self, aggregators: Ints) -> Ints:
+        """One of the aggregators on each host for every model that differs from the others there: what has to be sent."""
+        host = self._topology.host
+        first = {(int(host[n]), id(self._edge_models[n])): n for n in aggregators[::-1].tolist()}
+        return np.array(sorted(first.values()), dtype=np.int64)
+
+    def _over_backhaul(self, way: Way, aggregators: Ints) -> float:
+        """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""
+        if not len(aggregators):
+            return 0.0
+        way.book(self.ledger, aggregators, self._bytes)
+        _, host = np.unique(self._topology.host[aggregators], return_inverse=True)
+        return float(np.bincount(host, weights=way.seconds[aggregators]).max())
+
+    def _reports_of_each(self) -> int:
+        """Reports of an aggregator in a cloud round: one, or as many as make the scenario's edge rounds."""
+        if self.method.cloud != "immediate" or self.method.edge_rounds is None:
+            return 1
+        return max(1, round(self.world.edge_rounds / self.method.edge_rounds))
+
     def _periods(self) -> Periods:
         """The periods of the cloud round that begins now: the scenario's, or what the method makes of the progress."""
         if self.method.periods is None:
-            return self.world.periods
+            own = self.method.edge_rounds
+            return self.world.periods if own is None else replace(self.world.periods, edge_rounds=own)
         step = self.model.steps
         return self.method.periods(Progress(step=step, lr=self.world.lr(step), first_lr=self.world.lr(0)))
 
     def _open(self, i: int) -> None:
         """Start an edge round of group i: send idle clients to work, and decide when the round closes."""
         group = self._groups[i]
+        index = self._next_index(i)
+        scene = self._advance(index)
+        group.scene, group.index = self._scene if self.method.edge == "async" else scene, index - 1
+        group.members = group.scene.members(i)
         if self.method.edge == "async":
             group.merges_left = self._n_wanted(group)
             self._staff(i)
+            self._close_if_deserted(i)
             return
         sampled = self._sample(i, self._n_wanted(group))
         if len(sampled):
-            close_s = self.time_s + self._send_to_work(i, sampled, group.n_rounds)
-        elif len(group.members):  # all are late from earlier rounds: close with the first of them
-            arrivals = np.concatenate([f.arrives_s[self._group_of[f.client] == i] for f in self._late])
-            close_s = max(self.time_s, float(arrivals.min()))
+            close_s = self.time_s + self._send_to_work(i, sampled, group.index)
+        elif len(group.members):  # all are busy: close when the first of them is not
+            close_s = max(self.time_s, float(self._busy_until[group.members].min()))
+        elif self._may_be_empty(self._topology):
+            close_s = self.time_s
         else:
-            group.asleep = True
+            self._sleep(i)
             return
         self._schedule(close_s, "close", i)
 
     def _staff(self, i: int) -> None:
-        """Async: take in what waits for group i, and send as many clients to work as merges are missing."""
+        """Async: take in what waits for group i, and send as many clients (or squads) to work as merges are missing."""
         group = self._groups[i]
         self._release(i)
         n_working = sum(self._group_of[k] == i for k in self._working)
-        sampled = self._sample(i, group.merges_left - n_working)
-        if len(sampled):
-            self._send_to_work(i, sampled, group.n_merges)
+        for crew in self._crews(i, group.merges_left - n_working):
+            self._send_to_work(i, crew, group.n_merges)
+
+    def _crews(self, i: int, wanted: int) -> list[Ints]:
+        """Async: at most `wanted` idle clients of group i to send out, or whole squads of them."""
+        squad = self._topology.squad
+        if squad is None:
+            sampled = self._sample(i, wanted)
+            return [sampled] if len(sampled) else []
+        members = self._groups[i].members
+        busy = self._busy_until[members] > self.time_s + TIE
+        crews = []
+        for number in np.setdiff1d(squad[members], squad[members[busy]])[: max(wanted, 0)]:
+            idle = members[squad[members] == number]
+            crews.append(self._drawn(i, idle, self._share(len(idle)), int(number)))
+        return crews
 
     def _n_wanted(self, group: _Group) -> int:
-        return max(1, round(self.world.participation * len(group.members)))
+        """Clients that take part in an edge round of a group; squads, if there are some."""
+        if self.method.edge == "async" and self._topology.squad is not None:
+            return max(1, len(np.unique(self._topology.squad[group.members])))
+        topology, most = self._topology, self.world.clients_per_round
+        if most is not None and topology.kind == "cloud":
+            return max(1, most * group.scene.snapshot.n_cells // len(self._groups))
+        return self._share(len(group.members), len(np.unique(topology.host[group.aggregators])))
+
+    def _share(self, n_clients: int, n_hosts: int = 1) -> int:
+        """How many of so many clients are sampled."""
+        if self.world.clients_per_round is not None:
+            return self.world.clients_per_round * n_hosts
+        return max(1, round(self.world.participation * n_clients))
 
     def _sample(self, i: int, wanted: int) -> Ints:
         """At most `wanted` of the group's idle clients, uniformly without replacement, sorted."""
         group = self._groups[i]
-        idle = group.members[self._busy_until[group.members] <= self.time_s + TIE]
+        return self._drawn(i, group.members[self._busy_until[group.members] <= self.time_s + TIE], wanted)
+
+    def _drawn(self, i: int, idle: Ints, wanted: int, *key: int) -> Ints:
         if wanted >= len(idle):
             return idle
-        rng = stream(self.world.seed, "sampling", int(group.aggregators[0]), group.n_rounds, group.n_merges)
+        group = self._groups[i]
+        rng = stream(self.world.seed, "sampling", int(group.aggregators[0]), group.n_rounds, group.n_merges, *key)
         return np.sort(rng.choice(idle, max(wanted, 0), replace=False))
 
     def _send_to_work(self, i: int, clients: Ints, left_at: int) -> float:
         """Note the jobs and book what they cost; returns the seconds until the round closes."""
         group = self._groups[i]
+        scene = group.scene
+        ways = scene.exchange
+        aggregator = scene.topology.cover[:, clients].argmax(axis=0)
         offer = Offer(
             client=clients,
             full_steps=self._unit_steps[clients] * group.local_units,
             unit_steps=self._unit_steps[clients],
-            step_s=self._step_s[clients],
-            link_s=self._link_s[clients],
+            step_s=scene.step_s[clients],
+            link_s=scene.link_s[clients],
+            cluster=aggregator,
         )
         pace = self.method.pace(offer)
         compute_s = pace.steps * offer.step_s * self._jitter(clients)
         finish_s = compute_s + offer.link_s
-        dispatch = self._dispatch(clients, pace.steps, *self._starts(clients, group.from_own))
+        if self.method.uplink is not None:
+            finish_s = self.method.uplink(
+                ways.client_down.seconds[clients] + compute_s, ways.client_up.seconds[clients]
+            )
+        dispatch = self._dispatch(clients, pace.steps, *self._starts(clients, group))
+        if self.method.start_row is not None:
+            self._last_models |= {int(k): dispatch.result(j) for j, k in enumerate(clients)}
         group.from_own = False
         self._client_steps[clients] += pace.steps
         busy_s = float(compute_s.sum())
         self.ledger.compute(busy_s, busy_s * self._now.compute_power_w)
-        self._exchange.client_down.book(self.ledger, clients, self._bytes)
-        self._exchange.client_up.book(self.ledger, clients, self._bytes)
+        ways.client_down.book(self.ledger, clients, self._bytes)
+        ways.client_up.book(self.ledger, clients, self._bytes)
         self._busy_until[clients] = self.time_s + finish_s
-        flight = _Flight(dispatch, np.arange(len(clients)), self.time_s + finish_s, np.full(len(clients), left_at))
+        everyone = np.arange(len(clients))
+        sent = Sent(
+            cloud_round=self._cloud_round + 1,
+            edge_round=group.n_rounds + 1,
+            client=clients,
+            aggregator=aggregator,
+            start_s=self.time_s,
+            compute_s=compute_s,
+            upload_s=ways.client_up.seconds[clients],
+            arrival_s=self.time_s + finish_s,
+            merged_s=np.full(len(clients), np.nan),
+            merged_at=np.full(len(clients), -1),
+            late=finish_s > pace.close_s + TIE,
+            moved=np.zeros(len(clients), dtype=np.bool_),
+        )
+        self.timeline.append(sent)
+        flight = _Flight(dispatch, everyone, self.time_s + finish_s, np.full(len(clients), left_at), sent)
         if self.method.edge == "async":
             self._busy_until[clients] = np.inf  # until its arrival is handled: others may arrive at the same time
-            for k, arrives_s in zip(clients.tolist(), flight.arrives_s.tolist()):
-                self._working[k] = flight.split(clients == k)[0]
-                self._schedule(arrives_s, "arrive", k)
+            together = self._topology.squad is not None
+            for part in [flight] if together else [flight.split(everyone == j)[0] for j in everyone]:
+                self._working[int(part.client[0])] = part
+                self._schedule(float(part.arrives_s.max()), "arrive", int(part.client[0]))
             return np.inf
-        group.on_time, late = flight.split(finish_s <= pace.close_s + TIE)
+        group.on_time, late = flight.split(~sent.late)
         self._n_late += len(late.positions)
         self._late += [late] if len(late.positions) else []
         last_s = float(finish_s.max())
@@ -523,16 +775,35 @@ class Federation:
         self._step_count[clients] += steps
         return dispatch
 
-    def _starts(self, clients: Ints, from_own: bool) -> tuple[list[Model], Ints]:
+    def _starts(self, clients: Ints, group: _Group) -> tuple[list[Model], Ints]:
         """Where clients start: from their own models, or from their aggregators'; those with the same mixture share one."""
-        if from_own:
+        if group.from_own:
             return [self._own_models[int(k)] for k in clients], np.arange(len(clients))
-        kinds, start = np.unique(self._start_of[clients], return_inverse=True)
+        kinds, start = np.unique(group.scene.start_of[clients], return_inverse=True)
         starts = []
-        for weights in self._start_weights[kinds]:
+        for weights in group.scene.start_weights[kinds]:
             parts = [(self._edge_models[n], float(weights[n])) for n in np.flatnonzero(weights)]
             starts.append(combine(parts, [], steps=max(m.steps for m, _ in parts)))
-        return starts, start
+        if self.method.start_row is None:
+            return starts, start
+        return [self._own_start(int(k), starts[j]) for k, j in zip(clients, start)], np.arange(len(clients))
+
+    def _own_start(self, client: int, edge: Model) -> Model:
+        """Between the aggregator's model and what the client trained last, if it did."""
+        if client not in self._last_models:
+            return edge
+        start_row = self.method.start_row
+        assert start_row is not None
+
+        def between(rows: list[Row]) -> Floats:
+            share = start_row(rows[0], rows[1])
+            return (
+                rows[0].astype(np.float64)
+                if share == 1.0
+                else share * rows[0].astype(np.float64) + (1 - share) * rows[1]
+            )
+
+        return derive([edge, self._last_models[client]], between, edge.steps)
 
     def _jitter(self, clients: Ints) -> Floats | float:
         """Factors (m,) by which the real computing time differs from the predicted one."""
@@ -549,30 +820,41 @@ class Federation:
         group.on_time = None
         still_late = []
         for flight in self._late:
-            here, away = flight.split((self._group_of[flight.client] == i) & (flight.arrives_s <= self.time_s + TIE))
+            arrived = (group.scene.group_of[flight.client] == i) & (flight.arrives_s <= self.time_s + TIE)
+            if self._wander:  # groups are in different rounds: not in one before the update was sent
+                arrived &= flight.left_at < group.index
+            here, away = flight.split(arrived)
             flights += [here] if len(here.positions) else []
             still_late += [away] if len(away.positions) else []
         self._late = still_late
-        self._merge(i, flights, group.n_rounds)
+        self._contributed_last[group.aggregators] = False
+        self._merge(i, flights, group.index)
         self._end_round(i)
 
     def _arrive(self, client: int) -> None:
-        """Async: merge the client's update at once, and send somebody idle to work in its place."""
+        """Async: merge the update of a client (or squad) at once, where it is now, and send somebody idle in its place."""
         flight = self._working.pop(client)
-        i = int(self._group_of[client])
+        groups = self._group_of[flight.client]
+        for i in np.unique(groups):
+            self._deliver(int(i), flight.split(groups == i)[0])
+
+    def _deliver(self, i: int, flight: _Flight) -> None:
         if i < 0:  # the client has left the federation, and its update with it
-            self._busy_until[client] = self.time_s
+            self._busy_until[flight.client] = self.time_s
             return
         group = self._groups[i]
         if group.merges_left == 0:  # no round is open: the update waits for the next one, and so does the client
             self._late.append(flight)
             return
-        self._busy_until[client] = self.time_s
+        self._busy_until[flight.client] = self.time_s
+        self._contributed_last[group.aggregators] = False
         self._merge(i, [flight], group.n_merges)
         group.n_merges += 1
         group.merges_left -= 1
         if group.merges_left > 0:
-            self._send_to_work(i, self._sample(i, 1), group.n_merges)
+            for crew in self._crews(i, 1):
+                self._send_to_work(i, crew, group.n_merges)
+            self._close_if_deserted(i)
         else:
             self._end_round(i)
 
@@ -587,26 +869,43 @@ class Federation:
     def _merge(self, i: int, flights: list[_Flight], now: int, count: bool = True) -> None:
         """New models of the group's aggregators out of these updates; staleness is counted from `now`."""
         self._n_updates += sum(len(f.positions) for f in flights) if count else 0
-        for n in self._groups[i].aggregators.tolist() if flights else []:
-            mine = [f.split(self._topology.cover[n, f.client])[0] for f in flights]
+        group = self._groups[i]
+        for n in group.aggregators.tolist() if flights else []:
+            mine = [f.split(group.scene.topology.cover[n, f.client])[0] for f in flights]
             mine = [f for f in mine if len(f.positions)]
             if mine:
                 self._edge_models[n] = self._merged(n, mine, now)
+                self._note_merge(n, mine)
+
+    def _note_merge(self, n: int, flights: list[_Flight]) -> None:
+        host = self._topology.host
+        for flight in flights:
+            if flight.sent is not None:
+                at, sent = flight.positions, flight.sent
+                sent.merged_s[at], sent.merged_at[at] = self.time_s, n
+                one = self._scene.n_reached[flight.client] == 1  # who reports to several has not moved for that
+                sent.moved[at] = one & (host[sent.aggregator[at]] != host[n])
 
     def _merged(self, n: int, flights: list[_Flight], now: int) -> Model:
         client = np.concatenate([f.client for f in flights])
         staleness = now - np.concatenate([f.left_at for f in flights])
-        weights = self.method.weigh_edge(
-            Arrivals(
-                client=client,
-                n_samples=self.world.n_samples[client],
-                n_reached=self._n_reached[client],
-                staleness=staleness,
-            )
+        scene = self._groups[self._group_with[n]].scene
+        arrivals = Arrivals(
+            client=client,
+            n_samples=self.world.n_samples[client],
+            n_reached=scene.n_reached[client],
+            staleness=staleness,
+            total=float(self.world.n_samples[scene.topology.cover[n]].sum()),
         )
         self._contributed[n, client] = True
-        cuts = np.cumsum([len(f.positions) for f in flights])[:-1]
+        self._contributed_last[n, client] = True
         old = self._edge_models[n]
+        after = max(int(f.dispatch.steps_after()[f.positions].max()) for f in flights)
+        steps = max(old.steps, after)
+        if self.method.weigh_edge_rows is not None:
+            return self._merged_by_rows(old, arrivals, flights, steps)
+        weights = self.method.weigh_edge(arrivals)
+        cuts = np.cumsum([len(f.positions) for f in flights])[:-1]
         models = [(old, weights.own)]
         if weights.start is not None:
             for flight, values in zip(flights, np.split(weights.start, cuts)):
@@ -614,8 +913,23 @@ class Federation:
                 sums = np.bincount(start, weights=values, minlength=len(flight.dispatch.starts))
                 models += list(zip(flight.dispatch.starts, sums.tolist()))
         jobs = [(f.dispatch, f.positions, w) for f, w in zip(flights, np.split(weights.model, cuts))]
-        after = max(int(f.dispatch.steps_after()[f.positions].max()) for f in flights)
-        return combine(models, jobs, steps=max(old.steps, after))
+        return combine(models, jobs, steps)
+
+    def _merged_by_rows(self, old: Model, arrivals: Arrivals, flights: list[_Flight], steps: int) -> Model:
+        """A merge whose weights depend on the models: they are found when the models are computed."""
+        weigh = self.method.weigh_edge_rows
+        assert weigh is not None
+        jobs = [(f.dispatch, int(j)) for f in flights for j in f.positions]
+        results = [dispatch.result(j) for dispatch, j in jobs]
+        starts = [dispatch.starts[dispatch.start[j]] for dispatch, j in jobs]
+
+        def merge(rows: list[Row]) -> Floats:
+            models, begun = np.stack(rows[1 : 1 + len(jobs)]), np.stack(rows[1 + len(jobs) :])
+            weights: EdgeWeights = weigh(arrivals, rows[0], models, begun)
+            total = weights.own * rows[0].astype(np.float64) + weights.model @ models
+            return total if weights.start is None else total + weights.start @ begun
+
+        return derive([old, *results, *starts], merge, steps)
 
     def _end_round(self, i: int) -> None:
         group = self._groups[i]
@@ -627,11 +941,13 @@ class Federation:
             self._send_report(i)
 
     def _send_report(self, i: int) -> None:
-        group, up = self._groups[i], self._exchange.cloud_up
+        group = self._groups[i]
         arrives_s = max(self.time_s, group.report_at_s)  # a time box is waited for
         if self.method.cloud != "never":
-            up.book(self.ledger, group.aggregators, self._bytes)
-            arrives_s += float(up.seconds[group.aggregators].max())
+            who, host = group.aggregators, self._topology.host
+            several = np.array([np.count_nonzero(host[who] == h) > 1 for h in host[who]])
+            changed = self._contributed[who].any(axis=1)  # of several on a host only those with news report
+            arrives_s += self._over_backhaul(group.scene.exchange.cloud_up, who[~several | changed])
         self._schedule(arrives_s, "report", i)
 
     def _report(self, i: int) -> None:
@@ -640,25 +956,104 @@ class Federation:
         self._reports_due -= 1
         for n in aggregators:
             self._reported_models[n] = self._edge_models[n]
+            self._n_reports[n] += 1
         if self.method.cloud == "immediate":
             self._merge_at_cloud(np.isin(np.arange(self._topology.n_aggregators), aggregators))
-            self._fetch(i)
+            self._adapt_bound()
+            self._waiting.append(i)
+            for waiting in list(self._waiting):
+                self._restart(waiting)
+
+    def _restart(self, i: int) -> None:
+        """Group i has reported and goes on, unless that would take it too far ahead of those at work."""
+        if self._bound is not None:
+            idle = {*self._waiting, *(j for j, group in enumerate(self._groups) if group.asleep)}
+            working = [int(self._fetched[g.aggregators].min()) for j, g in enumerate(self._groups) if j not in idle]
+            if not may_start(self._version, working, self._bound.s_max):
+                return
+        self._waiting.remove(i)
+        self._fetch(i)
+
+    def _adapt_bound(self) -> None:
+        """After a window of cloud merges: move the bound on staleness by how fast accuracy rose."""
+        every = self.method.bound_every
+        if self._bound is None or not every:
+            return
+        if self._version == 1:
+            self._window = (0.0, self._score_at(0, self._first))
+        if self._version % every == 0 and self.time_s > self._window[0]:
+            since_s, before = self._window
+            self._window = (self.time_s, self._score_at(self._version, self.model))
+            self._bound = next_bound(self._bound, self._window[1] - before, self.time_s - since_s)
+
+    def _score_at(self, version: int, model: Model) -> float:
+        if version in self.scores:  # of the run that is gone on with: there the model was computed at this moment
+            settle(model, None)
+        else:
+            if self._score is None:
+                raise ValueError(
+                    f"{self.method.name} adapts its bound on staleness by accuracy, and this federation was given no way to "
+                    f"measure it; fedloom.Simulation does that"
+                )
+            self.scores[version] = self._score(model)
+        return self.scores[version]
 
     def _merge_at_cloud(self, fresh: NDArray[np.bool_]) -> None:
-        samples = self.world.n_samples / self._n_reached
-        weights = self.method.weigh_cloud(
-            Reports(
-                total=self._topology.cover @ samples,
-                reported=(self._contributed @ samples) * fresh,
-                staleness=self._version - self._fetched,
-                fresh=fresh,
-            )
+        samples = self.world.n_samples / self._scene.n_reached
+        topology = self._scene.topology
+        reports = Reports(
+            total=topology.cover @ samples,
+            reported=(self._contributed @ samples) * fresh,
+            staleness=self._version - self._fetched,
+            fresh=fresh,
+            reported_last=(self._contributed_last @ samples) * fresh,
+            n_reports=self._n_reports.copy(),
+            cluster=np.unique(topology.clusters, return_inverse=True)[1],
+            label_counts=self._labels_of_clusters(topology),
         )
+        weights = self.method.weigh_cloud(reports)
         self._merged_edges = [(m, w) for m, w in zip(self._reported_models, weights.edge.tolist()) if w]
         parts = [(self.model, weights.own), *self._merged_edges]
-        self.model = combine(parts, [], steps=max(m.steps for m, w in parts if w))
+        steps = max(m.steps for m, w in parts if w)
+        self._merge_clusters(weights.edge)
+        if self.method.weigh_cloud_rows is None:
+            self.model = combine(parts, [], steps=steps)
+        else:
+            self.model = self._cloud_by_rows(reports, steps)
         self._version += 1
         self._contributed[fresh] = False
+
+    def _cloud_by_rows(self, reports: Reports, steps: int) -> Model:
+        """A cloud merge whose weights depend on the models."""
+        weigh = self.method.weigh_cloud_rows
+        assert weigh is not None
+
+        def merge(rows: list[Row]) -> Floats:
+            edges = np.stack(rows[1:])
+            weights = weigh(reports, rows[0], edges)
+            return np.asarray(weights.own * rows[0].astype(np.float64) + weights.edge @ edges)
+
+        return derive([self.model, *self._reported_models], merge, steps)
+
+    def _labels_of_clusters(self, topology: Topology) -> Ints:
+        """(clusters, C) samples of each class: of all clients of a cluster, or, if all have left, of who contributed."""
+        found = []
+        for c in np.unique(topology.clusters):
+            members = topology.cover[topology.clusters == c].any(axis=0)
+            if not members.any():
+                members = self._contributed[topology.clusters == c].any(axis=0)
+            found.append(self.world.label_counts[members].sum(axis=0))
+        return np.array(found, dtype=np.int64)
+
+    def _merge_clusters(self, weights: Floats) -> None:
+        """The model of each cluster: the mean of its aggregators' by their weights (N,) at the cloud."""
+        clusters = self._topology.clusters
+        for c in np.unique(clusters).tolist():
+            mine = np.flatnonzero((clusters == c) & (weights != 0))
+            if len(mine):
+                share = weights[mine] / weights[mine].sum()
+                parts = [(self._reported_models[n], float(w)) for n, w in zip(mine, share)]
+                self._cluster_models[c] = combine(parts, [], steps=max(m.steps for m, _ in parts))
 
     def _schedule(self, t_s: float, kind: str, subject: int) -> None:
         heapq.heappush(self._events, (t_s, self._n_events, kind, subject))

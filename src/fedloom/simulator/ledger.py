@@ -17,7 +17,8 @@ DIRECTIONS = ("up", "down")
 
 @dataclass(kw_only=True)
 class Ledger:
-    """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64."""
+    """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64.
+    feature_j: joules of all these that collecting features for grouping took."""
 
     airtime_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
     energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
@@ -26,6 +27,7 @@ class Ledger:
     parties: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
     compute_s: float = 0.0
     compute_j: float = 0.0
+    feature_j: float = 0.0
 
     def send(
         self,

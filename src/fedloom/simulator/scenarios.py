@@ -27,16 +27,22 @@ class ScenarioError(ValueError):
 
 
 class ModelSettings(Settings):
-    """A network by name; `hidden`, the widths of its layers, is for mlp; `width`, a factor of all widths, for vgg."""
+    """A network by name. For mlp: `hidden`, the widths of its layers, and `pool`, the side of squares over which images are
+    averaged first. For vgg: `width`, a factor of all widths. For cnn-small: `kernel`, the side of its convolutions, and
+    `channels`, their two widths."""
 
-    kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-bn", "vgg", "squeezenet", "resnet18"] = "lenet5"
+    kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-small", "cnn-bn", "vgg", "squeezenet", "resnet18"] = "lenet5"
     hidden: tuple[Count, ...] | None = None
+    pool: Count | None = None
     width: Positive | None = None
+    kernel: Count | None = None
+    channels: tuple[Count, Count] | None = None
 
     @model_validator(mode="after")
     def _options_of_the_kind(self) -> "ModelSettings":
-        for name, value, kind in (("hidden", self.hidden, "mlp"), ("width", self.width, "vgg")):
-            if value is not None and self.kind != kind:
+        of_kind = {"hidden": "mlp", "pool": "mlp", "width": "vgg", "kernel": "cnn-small", "channels": "cnn-small"}
+        for name, kind in of_kind.items():
+            if getattr(self, name) is not None and self.kind != kind:
                 raise ValueError(f"{name} is for kind {kind}, not for {self.kind}; leave it out")
         return self
 
@@ -73,7 +79,9 @@ Decay = Annotated[ExponentialDecay | InverseTimeDecay, Field(discriminator="kind
 
 
 class TrainingSettings(Settings):
-    """Local work, rounds and the local rule. Work is `local_epochs` passes if given, else `local_steps` batches."""
+    """Local work, rounds and the local rule. Work is `local_epochs` passes if given, else `local_steps` batches. In every
+    edge round a share of the clients takes part (`participation`), or so many of each edge server (`clients_per_round`; of
+    all that report to the cloud directly: as many as all edge servers together would sample)."""
 
     batch_size: Count = 20
     drop_last: bool = False
@@ -82,6 +90,7 @@ class TrainingSettings(Settings):
     edge_rounds: Count = 5
     cloud_rounds: Count = 20
     participation: float = Field(default=1.0, gt=0, le=1)
+    clients_per_round: Count | None = None
     lr: Positive = 0.1
     lr_decay: Decay | None = None
     momentum: float = Field(default=0.0, ge=0, lt=1)
@@ -94,16 +103,23 @@ class TrainingSettings(Settings):
             raise ValueError(
                 f"give local_steps or local_epochs, not both (got {self.local_steps} and {self.local_epochs})"
             )
+        if self.clients_per_round is not None and self.participation != 1:
+            raise ValueError(
+                f"give participation or clients_per_round, not both (got {self.participation:g} and "
+                f"{self.clients_per_round})"
+            )
         return self
 
 
 class EvaluationSettings(Settings):
     """Evaluate every so many cloud rounds; `local_samples` test samples per client for local accuracy, 0 for none.
-    `theory` adds what convergence bounds are made of: training loss, step mass, and how far gradients of clients, clusters
-    and all differ, which takes a pass of every client over its data."""
+    `models` also evaluates the aggregators' and clusters' models for local accuracy by them (local_by_edge,
+    local_by_cluster). `theory` adds what convergence bounds are made of: training loss, step mass, and how far
+    gradients of clients, clusters and all differ, which takes a pass of every client over its data."""
 
     every: Count = 1
     local_samples: int = Field(default=100, ge=0)
+    models: bool = True
     theory: bool = False
 
     @model_validator(mode="after")

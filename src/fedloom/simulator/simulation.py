@@ -1,7 +1,7 @@
 """Running a scenario with a method: the clock, the training it asks for, and what is measured."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from fedloom._random import stream
 from fedloom.fleet import Fleet
 from fedloom.grouping import Topology
 from fedloom.methods import METHODS, Method
-from fedloom.simulator.book import Model, settle, settled_below
+from fedloom.simulator.book import Model, settle, settle_all, settled_below
 from fedloom.simulator.features import Features
 from fedloom.simulator.federation import CloudRound, Decision, Federation, World
 from fedloom.simulator.ledger import Ledger
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     import polars
 
 Measures = dict[str, float | int]
+VALIDATION = 2000  # samples
+MakeEngine = Callable[[Task, LocalRule, int], tuple[Engine, str]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,13 +38,15 @@ class Checkpoint:
     """Enough to go on after `cloud_round` rounds: what was measured, and the rows of the models still in use (M, P).
 
     The clock is not stored: it does not depend on the models but by groupings that were decided on features, which are
-    kept in `decisions`; so it is run again without training, which is quick.
+    kept in `decisions`, and by accuracies that a bound on staleness went by, kept in `scores`; so it is run again without
+    training, which is quick.
     """
 
     cloud_round: int
     measures: list[Measures]
     models: NDArray[np.float32]
     decisions: dict[int, Decision] = field(default_factory=dict)
+    scores: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +91,8 @@ class Simulation:
     """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
 
     Own data, model and partition may be given; otherwise they come from the scenario. In a dry run nothing is trained
-    or evaluated, and clock and ledger are the same.
+    or evaluated, and clock and ledger are the same. engine: auto, native, torch, or a function of (task, rule, seed) that
+    makes one and says what it is, such as fedloom.scale.engine.on_ray("auto").
     """
 
     def __init__(
@@ -101,7 +106,7 @@ class Simulation:
         parts: Sequence[NDArray[np.integer]] | None = None,
         directory: str | None = None,
         n_workers: int | None = None,
-        engine: str = "auto",
+        engine: str | MakeEngine = "auto",
         dry_run: bool = False,
     ) -> None:
         if not 0 <= seed < 2**63:
@@ -139,12 +144,16 @@ class Simulation:
             local_epochs=training.local_epochs,
             edge_rounds=training.edge_rounds,
             participation=training.participation,
+            clients_per_round=training.clients_per_round,
             lr=lambda step: float(self.rule.rates(step, 1)[0]),
         )
         self.engine: Engine | None = None
         self.engine_name = "none (dry run)"
         if not dry_run:
-            self.engine, self.engine_name = make_engine(self._task(), self.rule, seed, n_workers, engine)
+            if isinstance(engine, str):
+                self.engine, self.engine_name = make_engine(self._task(), self.rule, seed, n_workers, engine)
+            else:
+                self.engine, self.engine_name = engine(self._task(), self.rule, seed)
         self._local_tests = self._make_local_tests()
         self._features = Features(
             model=self.model,
@@ -153,6 +162,8 @@ class Simulation:
             label_counts=self.label_counts,
             n_outputs=n_outputs,
             batch_size=training.batch_size,
+            inputs=lambda: self.dataset.inputs("train"),
+            labels=self.dataset.labels,
         )
         self.federation = self._new_federation()
         self.measures: list[Measures] = []
@@ -160,6 +171,7 @@ class Simulation:
         self.cloud_rounds_done = 0
         self._last_row: NDArray[np.float32] | None = None
         self.engine_s = 0.0  # wall seconds spent training and evaluating
+        self.batches: list[int] = []  # jobs of every batch that was trained
 
     def rounds(self, resume: Checkpoint | None = None) -> Iterator[Measures | None]:
         """Run to the end; yields once before any training and after every cloud round what was measured, if anything."""
@@ -169,18 +181,18 @@ class Simulation:
                 yield self._measure(None)
             else:
                 self.measures = list(resume.measures)
-                self.federation = self._new_federation(resume.decisions)
+                self.federation = self._new_federation(resume.decisions, resume.scores)
             for state in self.federation.cloud_rounds(last):
                 self._note_place(state)
                 done = state.cloud_round
                 if resume is not None and done <= resume.cloud_round:
-                    settle(state.model, None)
+                    settle_all(self._looked_at(state), None)
                     if done == resume.cloud_round:
                         self._load(resume)
                         self._last_row = state.model.row
                     self.cloud_rounds_done = done
                     continue
-                self._timed_settle(state.model)
+                self._timed_settle(self._looked_at(state))
                 self.cloud_rounds_done = done
                 due = done % self.scenario.evaluation.every == 0 or done == last
                 yield self._measure(state) if due else None
@@ -188,9 +200,32 @@ class Simulation:
             if self.engine is not None:
                 self.engine.close()
 
-    def _new_federation(self, decisions: Mapping[int, Decision] | None = None) -> Federation:
+    def _new_federation(
+        self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None
+    ) -> Federation:
         first = Model(None if self.dry_run else rows.to_row(self.model))
-        return Federation(self.method, self.world, first, self._features, decisions)
+        return Federation(self.method, self.world, first, self._features, decisions, self._score, scores)
+
+    def _looked_at(self, state: CloudRound) -> list[Model]:
+        """The models that are computed after a cloud round."""
+        return [state.model, *state.reported_models, *state.cluster_models]
+
+    def _score(self, model: Model) -> float:
+        """Accuracy on at most VALIDATION training samples that no client has; 0 in a dry run."""
+        if self.engine is None:
+            settle(model, None)
+            return 0.0
+        spare = np.setdiff1d(np.arange(len(self.dataset.y_train)), np.concatenate(self.parts))
+        if not (len(spare) and self.dataset.n_classes):
+            raise ValueError(
+                f"{self.method.name} adapts its bound on staleness by the accuracy on training samples that no client has, "
+                f"and here the clients have all {len(self.dataset.y_train)} (or there are no classes); take a partition that "
+                f"leaves some, or keep the bound fixed (adapt=false)"
+            )
+        chosen = stream(self.seed, "validation").permutation(spare)[:VALIDATION]
+        self._timed_settle([model])
+        assert model.row is not None
+        return float(self.engine.evaluate(model.row[None], "train").correct[0][chosen].mean())
 
     def checkpoint(self) -> Checkpoint:
         """The state after the round that was yielded last."""
@@ -200,6 +235,7 @@ class Simulation:
             measures=list(self.measures),
             models=np.stack([row for row in live if row is not None]),
             decisions=dict(self.federation.decisions),
+            scores=dict(self.federation.scores),
         )
 
     def result(self) -> Result:
@@ -247,9 +283,9 @@ class Simulation:
             return []
         return data.local_tests(self.dataset.y_test, self.label_counts, stream(self.seed, "local tests"), n)
 
-    def _timed_settle(self, model: Model) -> None:
+    def _timed_settle(self, models: list[Model]) -> None:
         before = time.perf_counter()
-        settle(model, self.engine)
+        settle_all(models, self.engine, self.batches)
         self.engine_s += time.perf_counter() - before
 
     def _load(self, checkpoint: Checkpoint) -> None:
@@ -288,7 +324,10 @@ class Simulation:
             "models_once": ledger.client_models("once"),
             "updates": state.n_updates if state else 0,
             "late": state.n_late if state else 0,
+            "handovers": state.handovers if state else 0,
         }
+        if state is not None and state.s_max is not None:
+            measures["staleness_bound"] = state.s_max
         if self.engine is not None:
             row = self.federation.model.row
             assert row is not None
@@ -302,6 +341,7 @@ class Simulation:
                     measures["local_accuracy"] = float(
                         np.mean([scores.correct[0][t].mean() for t in self._local_tests])
                     )
+                measures |= self._local_by(scores.correct[0], state)
             else:
                 measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
             measures |= errors
@@ -312,6 +352,41 @@ class Simulation:
         measures |= _notes(state)
         self.measures.append(measures)
         return measures
+
+    def _local_by(self, global_correct: NDArray[np.bool_], state: CloudRound | None) -> dict[str, float]:
+        """Mean over clients of the accuracy on the test samples whose label the client has: by the global model, by the
+        model of its cluster before it went into the global one, and by the last one its aggregator reported."""
+        if not self.dataset.n_classes:
+            return {}
+        n_test = np.bincount(self.dataset.y_test, minlength=self.dataset.n_classes)
+        held = (self.label_counts > 0) & (n_test > 0)  # (K, C)
+        known = held.any(axis=1)
+
+        def local(right: NDArray[np.float64]) -> float:
+            """right (C,) or (K, C): samples of each class that are right by a client's model."""
+            return float(((held * right).sum(axis=1)[known] / (held @ n_test)[known]).mean())
+
+        def per_class(correct: NDArray[np.bool_]) -> NDArray[np.float64]:
+            return np.bincount(self.dataset.y_test[correct], minlength=self.dataset.n_classes).astype(np.float64)
+
+        found = {"local_by_global": local(per_class(global_correct))}
+        if not self.scenario.evaluation.models:
+            return found
+        if state is None or (state.topology.kind == "cloud" and state.topology.cluster is None):
+            return found | {"local_by_cluster": found["local_by_global"], "local_by_edge": found["local_by_global"]}
+        assert self.engine is not None
+        own = np.where(state.topology.cover.any(axis=0), state.topology.cover.argmax(axis=0), -1)
+        used = np.unique(own[own >= 0]).tolist()
+        wanted = dict.fromkeys(m for n in used for m in (state.cluster_models[n], state.reported_models[n]))
+        right = {state.model: per_class(global_correct)}
+        others = [m for m in wanted if m is not state.model]
+        if others:
+            rows_ = np.stack([m.row for m in others if m.row is not None])
+            right |= dict(zip(others, map(per_class, self.engine.evaluate(rows_).correct)))
+        for name, models_ in (("cluster", state.cluster_models), ("edge", state.reported_models)):
+            mine = np.stack([right[models_[n] if n >= 0 else state.model] for n in own])
+            found[f"local_by_{name}"] = local(mine)
+        return found
 
     def _theory(self, row: NDArray[np.float32], state: CloudRound | None) -> dict[str, float]:
         """What bounds are made of: training loss at `row` (P,), and of the cloud round that led there, the mean local steps

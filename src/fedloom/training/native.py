@@ -19,9 +19,11 @@ from fedloom import _check
 from fedloom.training import rows as model_rows
 from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
 from fedloom.training.rule import LocalRule
+from fedloom.training.sums import Tree, block_size, summation_order
 
 BUILDS = ("avx512", "avx2", "baseline")
 EVAL_BATCH = 50
+JOBS_IN_CALL = 256  # for each thread: many, as threads wait at the end of a call, but its sums all exist at once
 CONV, LINEAR, RELU, MAX_POOL, AVG_POOL, BATCH_NORM, GROUP_NORM, DROPOUT, FLATTEN = range(9)
 
 
@@ -212,21 +214,46 @@ class NativeEngine:
         self._train = (_flat(task.x_train), np.ascontiguousarray(task.y_train))
 
     def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
+        starts = self._checked(starts, jobs)
         mix.check(len(jobs))
-        starts, order, columns, rates = self._prepare(starts, jobs)
+        size = block_size(self.n_params)
+        order = summation_order(jobs, mix, size)
+        columns, rates = self._prepare(jobs, order)
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         by_job = np.argsort(rank[mix.job], kind="stable")
-        first = np.searchsorted(rank[mix.job][by_job], np.arange(len(jobs) + 1)).astype(np.int64)
+        place = rank[mix.job][by_job]
         target, weight = mix.target[by_job].astype(np.int64), mix.weight[by_job].astype(np.float64)
-        sums, bad = self._core.train_average(
-            starts, columns, rates, first, target, weight, mix.n_targets, self.n_workers
-        )
+        if len(jobs) <= size:  # a single block: its sums are the result
+            first = np.searchsorted(place, np.arange(len(jobs) + 1)).astype(np.int64)
+            sums, bad = self._core.train_average(
+                starts, columns, rates, first, target, weight, mix.n_targets, self.n_workers
+            )
+            self._check_finite(bad)
+            return np.asarray(sums)
+        tree = Tree()
+        bad = []
+        piece = -(-JOBS_IN_CALL * self.n_workers // size) * size  # whole blocks
+        for low in range(0, len(jobs), piece):
+            high = min(low + piece, len(jobs))
+            a, b = np.searchsorted(place, [low, high])
+            first = np.searchsorted(place[a:b], np.arange(low, high + 1)).astype(np.int64)
+            parts, part_of = np.unique(place[a:b] // size * mix.n_targets + target[a:b], return_inverse=True)
+            sums, diverged = self._core.train_average(
+                starts, columns[low:high], rates, first, part_of, weight[a:b], len(parts), self.n_workers
+            )
+            bad += diverged
+            block, of_target = np.divmod(parts, max(1, mix.n_targets))
+            for i in range(low // size, -(-high // size)):
+                found = np.flatnonzero(block == i).tolist()
+                tree.push({int(of_target[f]): sums[f] for f in found})
         self._check_finite(bad)
-        return np.asarray(sums)
+        return tree.total(mix.n_targets, self.n_params)
 
     def train(self, starts: Rows, jobs: Jobs) -> Rows:
-        starts, order, columns, rates = self._prepare(starts, jobs)
+        starts = self._checked(starts, jobs)
+        order = jobs.canonical_order()
+        columns, rates = self._prepare(jobs, order)
         rows, bad = self._core.train(starts, columns, rates, self.n_workers)
         self._check_finite(bad)
         out: Rows = np.empty_like(np.asarray(rows))
@@ -260,13 +287,13 @@ class NativeEngine:
             raise ValueError(f"rows must have shape (any, {self.n_params}) for this model, got {rows.shape}")
         return rows
 
-    def _prepare(
-        self, starts: Rows, jobs: Jobs
-    ) -> tuple[Rows, NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Jobs in canonical order as the kernels want them, and the learning rates they point at."""
+    def _checked(self, starts: Rows, jobs: Jobs) -> Rows:
         starts = self._rows(starts)
         jobs.check(len(starts), self.task.n_clients)
-        order = jobs.canonical_order()
+        return starts
+
+    def _prepare(self, jobs: Jobs, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Jobs in this order as the kernels want them, and the learning rates they point at."""
         at: dict[tuple[int, int], int] = {}
         rates: list[NDArray[np.float64]] = []
         n = 0
@@ -281,7 +308,7 @@ class NativeEngine:
         stacked = np.ascontiguousarray(
             np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).reshape(-1, 5)
         )
-        return starts, order, stacked, np.concatenate([*rates, np.zeros(0)])
+        return stacked, np.concatenate([*rates, np.zeros(0)])
 
     def _check_finite(self, bad: list[int]) -> None:
         if bad:

@@ -30,8 +30,9 @@ from fedloom import _check
 from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
-from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
+from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
 from fedloom.training.rule import LocalRule
+from fedloom.training.sums import Tree, block_size, summation_order
 
 EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
 CHUNK = 4  # most jobs in one message to a worker
@@ -52,23 +53,34 @@ class TorchEngine:
         self._pool: _Pool | None = None
 
     def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
+        starts = self._checked(starts, jobs)
         mix.check(len(jobs))
-        sums = torch.zeros((mix.n_targets, self.n_params), dtype=torch.float64)
-        rows = list(sums)
         entries: list[list[tuple[int, float]]] = [[] for _ in range(len(jobs))]
         for job, target, weight in zip(mix.job.tolist(), mix.target.tolist(), mix.weight.tolist()):
             entries[job].append((target, weight))
+        size = block_size(self.n_params)
+        tree = Tree()
+        block: dict[int, torch.Tensor] = {}
+        n_added = 0
 
         def add(job: int, row: torch.Tensor) -> None:
+            nonlocal block, n_added
             for target, weight in entries[job]:
-                rows[target].add_(row, alpha=weight)
+                if target not in block:
+                    block[target] = torch.zeros(self.n_params, dtype=torch.float64)
+                block[target].add_(row, alpha=weight)
+            n_added += 1
+            if n_added % size == 0 or n_added == len(jobs):
+                tree.push({target: sums.numpy() for target, sums in block.items()})
+                block = {}
 
-        self._run(starts, jobs, add)
-        return sums.numpy()
+        self._run(starts, jobs, summation_order(jobs, mix, size), add)
+        return tree.total(mix.n_targets, self.n_params)
 
     def train(self, starts: Rows, jobs: Jobs) -> Rows:
+        starts = self._checked(starts, jobs)
         out = torch.empty((len(jobs), self.n_params), dtype=torch.float32)
-        self._run(starts, jobs, lambda job, row: out[job].copy_(row))
+        self._run(starts, jobs, jobs.canonical_order(), lambda job, row: out[job].copy_(row))
         return out.numpy()
 
     def evaluate(self, rows: Rows, split: str = "test") -> Scores:
@@ -118,11 +130,8 @@ class TorchEngine:
             self._pool.close()
             self._pool = None
 
-    def _run(self, starts: Rows, jobs: Jobs, consume: Callable[[int, torch.Tensor], Any]) -> None:
-        """Train all jobs and hand each result to `consume` in canonical order."""
-        starts = _as_rows(starts, self.n_params)
-        jobs.check(len(starts), self.task.n_clients)
-        order = jobs.canonical_order()
+    def _run(self, starts: Rows, jobs: Jobs, order: Ints, consume: Callable[[int, torch.Tensor], Any]) -> None:
+        """Train all jobs and hand each result to `consume` in this order."""
         columns = np.stack([jobs.start, jobs.client, jobs.n_steps, jobs.first_step, jobs.lr_step], axis=1)[order]
         diverged: list[int] = []
         if self.n_workers == 1 or len(jobs) == 1:
@@ -148,6 +157,11 @@ class TorchEngine:
         if diverged:
             self.close()
             raise NotFinite(sorted(set(diverged)), self.rule.lr)
+
+    def _checked(self, starts: Rows, jobs: Jobs) -> Rows:
+        starts = _as_rows(starts, self.n_params)
+        jobs.check(len(starts), self.task.n_clients)
+        return starts
 
     def _local(self) -> "_Trainer":
         if self._trainer is None:

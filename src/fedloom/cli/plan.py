@@ -1,0 +1,212 @@
+"""`fedloom plan`: a fleet in a table, a plan of who reports to whom, and what it will take."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from fedloom.cli.show import notes, out, progress
+
+STAGES = ("reading", "choosing heads and clusters", "comparing", "drawing")
+
+
+def plan_fleet(
+    file: Path,
+    *,
+    method: str,
+    server: str | None,
+    gradients: Path | None,
+    model_bytes: int | None,
+    model: str | None,
+    local_steps: int,
+    edge_rounds: int,
+    alpha: float | None,
+    capacity: int | None,
+    candidates: int | None,
+    exact: bool,
+    seed: int,
+    folder: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Read, plan, compare, write, say."""
+    with progress(quiet) as bar:
+        task = bar.add_task(STAGES[0], total=len(STAGES), figures="")
+
+        def stage(name: str) -> None:
+            bar.update(task, description=name, completed=STAGES.index(name))
+
+        import numpy as np
+
+        from fedloom._random import stream
+        from fedloom.fleet.table import read_fleet, read_gradients
+        from fedloom.record.plan_page import Planned, summary, write_plan
+        from fedloom.simulator import make_method
+        from fedloom.simulator.planning import Work, devices_of, heads_in_the_middle, make_plan, missing_columns
+
+        table = read_fleet(file)
+        rows = None if gradients is None else read_gradients(gradients, table.n_devices)
+        if capacity is not None and table.capacity is not None:
+            raise ValueError(f"{file} has a column capacity already; leave out --capacity or the column")
+        place = np.asarray(table.position_m.mean(axis=0)) if server is None else table.to_metres(_point(server))
+        devices = devices_of(table, place, capacity=capacity, gradients=rows)
+        size, model_words = _model_bytes(model_bytes, model, len(table.labels))
+        work = Work(model_bytes=size, local_steps=local_steps, edge_rounds=edge_rounds)
+
+        stage(STAGES[1])
+        chosen, own = _method(method, devices, alpha, candidates, exact)
+        plan = make_plan(devices, chosen, work, stream(seed, "plan"))
+
+        stage(STAGES[2])
+        others = {}
+        if plan.topology.kind == "head":
+            flat, near = make_method("fedavg").with_(name="flat"), make_method("geographic")
+            others["flat"] = make_plan(devices, flat, work, stream(seed, "plan"))
+            if chosen.name != near.name:
+                near = near.with_(group=heads_in_the_middle(devices, plan.n_clusters))
+                others[near.name] = make_plan(devices, near, work, stream(seed, "plan"))
+        said = _assumptions(table, server, model_words, chosen, own)
+        if plan.topology.notes.get("candidates") == plan.n_clusters < devices.candidate.sum():
+            said.append(f"all {plan.n_clusters} devices considered became heads; --candidates lets it look at more")
+        if exact:
+            said.insert(
+                0, f"the plan is proven to be the best one, with an objective of {plan.topology.notes['objective']:.6g}"
+            )
+        planned = Planned(
+            title=file.stem,
+            table=table,
+            devices=devices,
+            work=work,
+            seed=seed,
+            plan=plan,
+            others=others,
+            missing=missing_columns(table, chosen.needs, rows is not None),
+            notes=said,
+        )
+        stage(STAGES[3])
+        files = write_plan(planned, folder or Path("plans") / f"{file.stem}-{chosen.name}")
+        bar.update(task, description="planned", completed=len(STAGES))
+    if as_json:
+        typer.echo(json.dumps(summary(planned) | {"files": {name: str(path) for name, path in files.items()}}))
+    else:
+        _say(planned, files, quiet)
+
+
+def _method(text: str, devices: Any, alpha: float | None, candidates: int | None, exact: bool) -> tuple[Any, bool]:
+    """The method, and whether it goes by the fleet's capacities and candidates."""
+    from fedloom.methods import ddc
+    from fedloom.methods.ddc import heads_for
+    from fedloom.simulator import make_method
+    from fedloom.simulator.planning import DATA_WEIGHT, heads_by_data_and_distance, heads_in_the_middle
+
+    name, _, options = text.partition(":")
+    chosen = make_method(text)
+    if name == "ddc":
+        if options:
+            raise ValueError(
+                f"options of ddc in a plan are --alpha, --capacity, --candidates and --exact; got {options!r}"
+            )
+        group = heads_by_data_and_distance(devices, alpha=alpha, n_candidates=candidates, exact=exact)
+        return ddc.method(alpha=DATA_WEIGHT if alpha is None else alpha).with_(group=group), True
+    given = {"--alpha": alpha is not None, "--candidates": candidates is not None, "--exact": exact}
+    if any(given.values()):
+        raise ValueError(
+            f"{', '.join(o for o, there in given.items() if there)} is for method ddc, and has no effect on {name}"
+        )
+    if name == "geographic" and not options:
+        n_clusters = heads_for(devices.n, None, int(devices.capacity.max()))
+        return chosen.with_(group=heads_in_the_middle(devices, n_clusters)), True
+    return chosen, False
+
+
+def _point(text: str) -> tuple[float, float]:
+    try:
+        first, second = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--server must be x,y in metres or latitude,longitude, as the table is; got {text!r}"
+        ) from None
+    if not (abs(first) < float("inf") and abs(second) < float("inf")):
+        raise ValueError(f"--server must be finite, got {text!r}")
+    return first, second
+
+
+def _model_bytes(n_bytes: int | None, name: str | None, n_classes: int) -> tuple[int, str]:
+    """Size of a model on air, and where it comes from."""
+    if n_bytes is not None and name is not None:
+        raise ValueError("--model and --model-bytes both say how large a model is; leave out one of them")
+    if n_bytes is not None:
+        return n_bytes, ""
+    if name is None:
+        return 1_000_000, "models have 1 MB (--model-bytes or --model)"
+    from fedloom.training import models, rows
+
+    outputs = n_classes or 10
+    shape = (3, 32, 32) if name in ("vgg", "squeezenet", "resnet18") else (1, 28, 28)
+    found = 4 * rows.n_values(models.build(name, shape, outputs, 0))
+    return (
+        found,
+        f"models have {found:,} bytes, as {name} for inputs of {'x'.join(map(str, shape))} and {outputs} classes has",
+    )
+
+
+def _assumptions(table: Any, server: str | None, model_words: str, method: Any, own: bool) -> list[str]:
+    said = []
+    if server is None:
+        said.append("the server stands in the middle of the fleet, the mean of all positions (--server)")
+    said.append(
+        "links: Shannon rate in 1 MHz over a path loss of 128.1 + 37.6 log10(km) dB; the server sends at 1 W and its energy "
+        "is not counted; nor is that of computing"
+    )
+    if model_words:
+        said.append(model_words)
+    unused = [c for c, value in (("capacity", table.capacity), ("candidate", table.candidate)) if value is not None]
+    if unused and not own:
+        said.append(f"{method.name} takes no account of {' and '.join(unused)}")
+    if method.box_s is not None:
+        said.append(
+            f"a cloud round of {method.name} is a time box of {method.box_s:g} s: clusters run the edge rounds that fit, more or "
+            "fewer than the plans it is compared with; see clusters.csv"
+        )
+    if table.ignored:
+        said.append(f"columns that mean nothing here were ignored: {', '.join(table.ignored)}")
+    return said
+
+
+def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
+    from fedloom.record.plan_page import cluster_rows, comparison_rows, rounds_text
+
+    steps = planned.work.local_steps
+    out.print(
+        f"{planned.devices.n:,} devices, {planned.plan.name}; a cloud round is {rounds_text(planned.plan)} edge rounds of "
+        f"{steps} local steps\n",
+        highlight=False,
+        soft_wrap=True,
+    )
+    table = Table(box=None, pad_edge=False, title="Per cloud round", title_justify="left", title_style="bold")
+    rows = comparison_rows(planned)
+    shown = [name for name in rows[0] if name != "mean link"]  # as many as fit on 80 columns
+    for i, name in enumerate(shown):
+        table.add_column(name.replace(" ", "\n"), justify="right" if i else "left", no_wrap=True, vertical="bottom")
+    for i, row in enumerate(rows):
+        table.add_row(*(row[name] for name in shown), style="bold" if i == 0 else None)
+    out.print(table, highlight=False)
+    clusters = cluster_rows(planned)
+    slowest = max(clusters, key=lambda row: row["cloud_round_s"])
+    if planned.plan.topology.kind == "head":
+        sizes = sorted(row["devices"] for row in clusters)
+        out.print(
+            f"\nclusters of {sizes[0]} to {sizes[-1]} devices; the slowest is cluster {slowest['cluster']} around "
+            f"{slowest['head']}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if not quiet:
+        for note in planned.notes:
+            notes.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+        for column, why in planned.missing.items():
+            notes.print(f"{column} would give {why}", highlight=False, markup=False, soft_wrap=True)
+    for path in files.values():
+        out.print(str(path), highlight=False, soft_wrap=True, markup=False)

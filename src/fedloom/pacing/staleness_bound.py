@@ -1,0 +1,59 @@
+"""How far edges may run ahead of each other when the cloud does not wait (HiFlash as CSAHFL's appendix A reconstructs it).
+
+An edge may start again if the cloud's version is at most S_max ahead of the oldest version that is still worked on. S_max
+climbs: after every window of pushes it moves by one, in the same direction as before if accuracy rose faster per second
+than in the window before, else in the other. It replaces a controller that learns.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fedloom import _check
+
+
+@dataclass(frozen=True, kw_only=True)
+class StalenessBound:
+    """S_max between `least` and `most`, the direction (+1 or -1) it moves in, and the last window's accuracy per second.
+
+    rate is None before the first window is over.
+    """
+
+    s_max: int = 2
+    direction: int = 1
+    rate: float | None = None
+    least: int = 1
+    most: int = 10
+
+    def __post_init__(self) -> None:
+        _check.whole("least", self.least, least=0)
+        if not self.least <= self.s_max <= self.most:
+            raise ValueError(f"s_max must be between {self.least} and {self.most}, got {self.s_max}")
+        if self.direction not in (-1, 1):
+            raise ValueError(f"direction must be 1 or -1, got {self.direction}")
+
+
+def next_bound(bound: StalenessBound, gain: float, elapsed_s: float) -> StalenessBound:
+    """The bound after a window in which accuracy rose by `gain` in `elapsed_s` seconds.
+
+    The first window has none to be compared with and moves as the direction says. At an end of the range S_max stays,
+    until a worse window turns the direction.
+
+    >>> first = next_bound(StalenessBound(), gain=0.2, elapsed_s=100)
+    >>> first.s_max, next_bound(first, gain=0.1, elapsed_s=100).s_max
+    (3, 2)
+    """
+    _check.positive("elapsed_s", elapsed_s)
+    rate = gain / elapsed_s
+    better = bound.rate is None or rate > bound.rate
+    direction = bound.direction if better else -bound.direction
+    s_max = min(max(bound.s_max + direction, bound.least), bound.most)
+    return StalenessBound(s_max=s_max, direction=direction, rate=rate, least=bound.least, most=bound.most)
+
+
+def may_start(version: int, working: Sequence[int], s_max: int) -> bool:
+    """Whether an edge may start again: version - min(working) <= s_max.
+
+    version: cloud merges so far; working: the versions that the edges at work had fetched. Those that wait are left out,
+    as they would block each other for ever; if nobody works, everybody may start.
+    """
+    return not working or version - min(working) <= s_max

@@ -1,0 +1,178 @@
+"""Measures against costs, averaged over seeds: the numbers behind the curves.
+
+Whatever was read from a file is escaped where it becomes a label of a figure, not here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fedloom.record.comparison import AXES
+from fedloom.record.runs import COUNTERS, Run, by_method, common_measure
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# Okabe and Ito's colours, with a darker yellow and grey for black, so that all show on white and on black.
+METHOD_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#B5A100")
+METHOD_DASHES = ("solid", "dash", "dot")
+MOST_POINTS = 200  # of a curve
+MOST_MEASURES = 8
+SHARES = ("accuracy", "local_accuracy")  # shown in percent
+MEASURE_NAMES = {
+    "local_accuracy": "local accuracy",
+    "loss": "test loss",
+    "rmse": "RMSE",
+    "mae": "mean absolute error",
+    "position_mm": "position error (mm)",
+    "angle_deg": "angle error (degrees)",
+    "edge_drift": "distance between aggregators' models",
+    "late": "late updates so far",
+    "updates": "merged updates so far",
+    "train_loss": "training loss",
+}
+PLAIN = {"edge_round", "models_unicast", "models_once"}  # counters that every method drives alike
+
+
+def method_styles(runs: Iterable[Run]) -> dict[str, tuple[str, str]]:
+    """(colour, dash) of each method; with more methods than colours the dash tells them apart."""
+    n = len(METHOD_COLORS)
+    return {
+        method: (METHOD_COLORS[i % n], METHOD_DASHES[i // n % len(METHOD_DASHES)])
+        for i, method in enumerate(by_method(runs))
+    }
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A measure against a cost, over the seeds of one method: arrays (n,). costs: mean of every cost there."""
+
+    x: NDArray[np.float64]
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64] | None
+    costs: dict[str, NDArray[np.float64]]
+
+
+def mean_curve(runs: Sequence[Run], x: str, measure: str | None = None) -> Curve:
+    """Mean and sample standard deviation of the runs of one method, on the union of their x.
+
+    What is averaged is what is drawn, straight lines between evaluations: with steps, two seeds that are evaluated
+    a moment apart would seem to disagree wildly in between. After its end a finished run holds its last value;
+    where the first unfinished run ends, the curve ends. measure: what the runs are judged by, or another column.
+    """
+    import numpy as np
+
+    column, measure = AXES[x].column, measure or common_measure(runs)
+    own = [run.metrics[column].to_numpy().astype(float) for run in runs]
+    start = max(at[0] for at in own)
+    end = min((at[-1] for at, run in zip(own, runs) if not run.finished), default=math.inf)
+    union = np.unique(np.concatenate(own))
+    union = union[(union >= start) & (union <= end)]
+    if len(union) > MOST_POINTS:
+        union = union[np.unique(np.linspace(0, len(union) - 1, MOST_POINTS).round().astype(int))]
+
+    def on_union(name: str) -> NDArray[np.float64]:
+        values = [run.metrics[name].to_numpy().astype(float) for run in runs]
+        return np.stack([np.interp(union, at, value) for at, value in zip(own, values)])
+
+    values = on_union(measure)
+    costs = {name: on_union(axis.column).mean(axis=0) for name, axis in AXES.items()}
+    return Curve(union, values.mean(axis=0), values.std(axis=0, ddof=1) if len(runs) > 1 else None, costs)
+
+
+def measures(runs: Sequence[Run]) -> list[str]:
+    """Columns of the metrics that can be drawn: in all runs, not always the same; what the runs are judged by first."""
+    import numpy as np
+
+    first = common_measure(runs)
+    common = [name for name in runs[0].metrics.columns if all(name in run.metrics.columns for run in runs)]
+    found = [first]
+    for name in common:
+        if name in COUNTERS or name in PLAIN or name == first or not runs[0].metrics[name].dtype.is_numeric():
+            continue
+        values = np.concatenate([run.metrics[name].to_numpy().astype(float) for run in runs])
+        values = values[np.isfinite(values)]
+        if len(values) and values.min() < values.max():
+            found.append(name)
+    known = [name for name in MEASURE_NAMES if name in found]
+    return ([first] + [n for n in known if n != first] + [n for n in found[1:] if n not in known])[:MOST_MEASURES]
+
+
+def score_range(runs: Sequence[Run], measure: str | None = None) -> tuple[float, float] | None:
+    """The values worth showing: of all runs after their first steps, which else would flatten everything.
+
+    The first evaluation and the first twentieth of each run are left out; None if nothing is left.
+    """
+    import numpy as np
+
+    measure = measure or common_measure(runs)
+    late = []
+    for run in runs:
+        values = run.metrics[measure].to_numpy().astype(float)
+        late.append(values[max(1, math.ceil(len(values) / 20)) :])
+    shown = np.concatenate(late)
+    shown = shown[np.isfinite(shown)]
+    if not len(shown):
+        return None
+    low, high = float(shown.min()), float(shown.max())
+    pad = 0.08 * (high - low) or 0.05 * abs(high) or 0.1
+    bottom = 0.0 if low >= 0 else -math.inf
+    return max(low - pad, bottom), min(high + pad, 1.0 if measure in SHARES else math.inf)
+
+
+def curve_data(runs: Sequence[Run]) -> dict[str, Any]:
+    """Everything the page needs to draw any measure against any cost, as plain lists.
+
+    methods: name, color, dash, seeds. axes: label, units [[size, name], ...]. measures: key, label, share, range.
+    curves: by axis, a list with an entry for each method: x, costs by axis, and by measure {mean, std or None}.
+    """
+    columns = measures(runs)
+    methods = by_method(runs)
+    styles = method_styles(runs)
+    return {
+        "methods": [
+            {"name": method, "color": styles[method][0], "dash": styles[method][1], "seeds": len(same)}
+            for method, same in methods.items()
+        ],
+        "axes": {
+            x: {"label": axis.label, "column": axis.column, "units": [list(unit) for unit in axis.units]}
+            for x, axis in AXES.items()
+        },
+        "measures": [
+            {
+                "key": name,
+                "label": measure_name(name),
+                "share": name in SHARES,
+                "range": score_range(runs, name),
+            }
+            for name in columns
+        ],
+        "curves": {x: [_curve_lists(same, x, columns) for same in methods.values()] for x in AXES},
+    }
+
+
+def measure_name(column: str) -> str:
+    """Words for a column of the metrics."""
+    return MEASURE_NAMES.get(column, column.replace("_", " "))
+
+
+def _curve_lists(runs: Sequence[Run], x: str, columns: Sequence[str]) -> dict[str, Any]:
+    curves = {name: mean_curve(runs, x, name) for name in columns}
+    any_curve = next(iter(curves.values()))
+    return {
+        "x": rounded(any_curve.x),
+        "costs": {name: rounded(values) for name, values in any_curve.costs.items() if name != x},
+        "measures": {
+            name: {"mean": rounded(curve.mean), "std": None if curve.std is None else rounded(curve.std)}
+            for name, curve in curves.items()
+        },
+    }
+
+
+def rounded(values: Iterable[float]) -> list[float | None]:
+    """Six significant digits; None for what is not finite, which JSON does not know."""
+    return [float(f"{v:.6g}") if math.isfinite(v) else None for v in values]

@@ -1,0 +1,158 @@
+"""`fedloom plan`: from a table to a plan, with what is wrong said clearly."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fedloom.cli.app import app
+
+CITY = Path(__file__).parents[2] / "examples" / "city-fleet.csv"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    lines = ["id,x_m,y_m,steps_per_s,tx_power_w,label_a,label_b"]
+    for k in range(24):
+        x, y = rng.uniform(-300, 300, 2)
+        lines.append(f"d{k},{x:.1f},{y:.1f},{5 + k},{0.01 * (1 + k % 2)},{rng.integers(50)},{rng.integers(50)}")
+    Path("fleet.csv").write_text("\n".join(lines))
+    Path("bare.csv").write_text("x_m,y_m\n" + "\n".join(f"{x:.1f},{y:.1f}" for x, y in rng.uniform(0, 500, (8, 2))))
+    return tmp_path
+
+
+def plan(*args):
+    """What the command prints; errors are raised as they are."""
+    done = CliRunner().invoke(app, ["plan", *map(str, args)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+def rows_of(file):
+    with Path(file).open() as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_a_plan_leaves_tables_a_map_and_a_page(here):
+    found = json.loads(plan("fleet.csv", "--server", "1500,0", "--model-bytes", "20000", "--json", "--quiet"))
+    folder = here / "plans" / "fleet-ddc"
+    assert found["files"]["plan.html"] == "plans/fleet-ddc/plan.html"
+    assert {path.name for path in folder.iterdir()} == set(found["files"])
+    devices, clusters = rows_of(folder / "devices.csv"), rows_of(folder / "clusters.csv")
+    assert [row["id"] for row in devices] == [f"d{k}" for k in range(24)]
+    heads = {row["id"] for row in devices if row["is_head"] == "True"}
+    assert {row["head"] for row in devices} == heads == {row["head"] for row in clusters}
+    assert sum(int(row["devices"]) for row in clusters) == 24
+    totals = found["per_cloud_round"]
+    assert list(totals) == ["ddc", "flat", "geographic"]
+    assert sum(float(row["joules"]) for row in devices) == pytest.approx(totals["ddc"]["joules"], rel=1e-4)
+    assert max(float(row["cloud_round_s"]) for row in clusters) == pytest.approx(totals["ddc"]["seconds"])
+    assert totals["flat"]["bytes"] == totals["flat"]["server_bytes"] == 24 * 5 * 2 * 20000
+    assert totals["ddc"]["server_bytes"] == len(heads) * 2 * 20000
+    assert totals["flat"]["label_imbalance"] == 0 < totals["ddc"]["label_imbalance"]
+    assert set(found["would_improve"]) == {"--gradients", "capacity", "candidate"}
+    saved = json.loads((folder / "plan.json").read_text())
+    assert saved["per_cloud_round"] == totals and len(saved["devices"]) == 24
+    assert (folder / "map.png").read_bytes().startswith(b"\x89PNG")
+    page = (folder / "plan.html").read_text()
+    assert page.count('id="map"') == 1 and "d23" in page and "http://" not in page.split("<body>")[1]
+
+
+def test_positions_alone_are_enough_and_it_says_what_more_would_do(here):
+    text = plan("bare.csv")
+    assert "8 devices, ddc; a cloud round is 5 edge rounds of 5 local steps" in text and "geographic" in text
+    found = json.loads(plan("bare.csv", "--json", "--quiet"))
+    assert set(found["would_improve"]) == {
+        *("steps_per_s", "tx_power_w", "label_<name>", "capacity", "candidate", "n_samples"),
+    }
+    assert "the server stands in the middle of the fleet" in found["notes"][0]
+    assert found["per_cloud_round"]["ddc"]["label_imbalance"] is None
+
+
+def test_the_same_seed_gives_the_same_plan(here):
+    first, again = (json.loads(plan("fleet.csv", "--seed", 3, "--json", "-q")) for _ in range(2))
+    assert first == again
+
+
+def test_gradients_weigh_as_alpha_says(here):
+    rng = np.random.default_rng(0)
+    np.save("gradients.npy", rng.normal(size=(24, 5)))
+    near = json.loads(plan("fleet.csv", "--gradients", "gradients.npy", "--alpha", 0, "--json", "-q"))
+    mixed = json.loads(plan("fleet.csv", "--gradients", "gradients.npy", "--alpha", 0.9, "--json", "-q"))
+    assert "--gradients" not in near["would_improve"]
+    distance = [found["per_cloud_round"]["ddc"]["mean_distance_m"] for found in (near, mixed)]
+    assert distance[0] < distance[1]
+
+
+def test_a_proven_plan_for_a_handful(here):
+    found = json.loads(plan("bare.csv", "--exact", "--candidates", 4, "--server", "2000,0", "--json", "-q"))
+    assert found["notes"][0].startswith("the plan is proven to be the best one, with an objective of 0.")
+
+
+@pytest.mark.parametrize("method", ["geographic", "ltc", "fedavg", "random_clusters"])
+def test_other_methods_plan_too(here, method):
+    found = json.loads(plan("fleet.csv", "--method", method, "--json", "-q"))
+    assert found["method"] == method and (here / "plans" / f"fleet-{method}" / "plan.html").exists()
+    boxed = any("time box of 120 s" in note for note in found["notes"])
+    assert boxed == (method in ("ltc", "random_clusters"))
+
+
+def test_the_size_of_a_model_by_its_name(here):
+    found = json.loads(plan("bare.csv", "--model", "softmax", "--json", "-q"))
+    assert found["work"]["model_bytes"] == 4 * 7850
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["nowhere.csv"], "there is no file nowhere.csv"),
+        (["fleet.csv", "-m", "dcd"], "unknown method 'dcd'; did you mean ddc"),
+        (["fleet.csv", "-m", "ddc:alpha=1"], "options of ddc in a plan are --alpha"),
+        (
+            ["fleet.csv", "-m", "geographic", "--alpha", 0.2],
+            "--alpha is for method ddc, and has no effect on geographic",
+        ),
+        (["fleet.csv", "--alpha", 2], "alpha must be between 0 and 1, got 2"),
+        (["bare.csv", "--alpha", 0.5], "nothing is known of the data: give gradients"),
+        (["fleet.csv", "--server", "north"], "--server must be x,y in metres or latitude,longitude"),
+        (["fleet.csv", "--server", "nan,0"], "--server must be finite"),
+        (["fleet.csv", "--model", "softmax", "--model-bytes", 9], "leave out one of them"),
+        (["fleet.csv", "--model", "gpt"], "model must be one of softmax"),
+        (["fleet.csv", "--gradients", "short.npy"], "a row for each of the 24 devices of the fleet, got 3 rows"),
+        (["fleet.csv", "--exact"], "can be proven for at most 12 devices, got 24"),
+        (["tight.csv"], "the 2 devices that may be heads have room for 4 devices in all, and there are 6"),
+        (["tight.csv", "--capacity", 3], "has a column capacity already"),
+    ],
+)
+def test_bad_input_is_explained(here, args, message):
+    np.save("short.npy", np.zeros((3, 2)))
+    flags = ["yes", "yes", "no", "no", "no", "no"]
+    Path("tight.csv").write_text(
+        "x_m,y_m,capacity,candidate\n" + "\n".join(f"{k},0,2,{f}" for k, f in enumerate(flags))
+    )
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        plan(*args, "--quiet")
+    assert not Path("plans").exists()
+
+
+def test_errors_are_one_line_and_exit_code_2(here):
+    command = [sys.executable, "-m", "fedloom", "plan", "nowhere.csv"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and "there is no file nowhere.csv" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_example_city(here):
+    found = json.loads(plan(CITY, "--model", "lenet5", "--json", "-q"))
+    totals = found["per_cloud_round"]
+    assert found["n_devices"] == 300 and found["would_improve"].keys() == {"--gradients"}
+    assert totals["ddc"]["joules"] < totals["flat"]["joules"] and totals["ddc"]["seconds"] < totals["flat"]["seconds"]
+    assert totals["ddc"]["label_imbalance"] < totals["geographic"]["label_imbalance"]

@@ -1,0 +1,206 @@
+"""The items of DDC on made-up runs, their settings, and one item on real, tiny runs."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fedloom as fl
+from fedloom.record.folder import record
+from fedloom.record.runs import Run, read_run
+from fedloom.reproduce import load
+from fedloom.reproduce.ddc import (
+    ALPHAS,
+    CLUSTERED,
+    FASHION,
+    FEDAVG,
+    METHODS,
+    PROPOSED,
+    RANDOM,
+    SELDOM,
+    SIMILARITY,
+    TABLE_1,
+    flat_joules,
+    joules,
+    lengths,
+)
+from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN
+from fedloom.simulator import Simulation
+
+PAPER = load("ddc")
+ITEMS = {item.key: item for item in PAPER.items}
+
+
+def made_up(last, seed=0, *, n=50, radius_m=40.0, k=4, tv=0.1, clusters=True, n_devices=40, **notes):
+    """Accuracy that goes to `last`; k heads in a row 1 km from the server, members on circles of radius_m around them."""
+    step = np.arange(n + 1)
+    metrics = {"cloud_round": step, "accuracy": last * (1 - 0.7**step) + 1e-5 * seed}
+    metrics |= {name: np.where(step > 0, value, np.nan) for name, value in notes.items()}
+    head = np.arange(n_devices) % k
+    angle = np.arange(n_devices) + seed
+    away = np.where(np.arange(n_devices) < k, 0.0, radius_m)
+    topology = {
+        "cloud_round": np.ones(n_devices, dtype=int),
+        "client": np.arange(n_devices),
+        "kind": ["head" if clusters else "cloud"] * n_devices,
+        "host": head if clusters else np.zeros(n_devices, dtype=int),
+        "x_m": away * np.cos(angle),
+        "y_m": 10.0 * head + away * np.sin(angle),
+    }
+    return Run(
+        path=Path(),
+        method="",
+        seed=seed,
+        metrics=pl.DataFrame(metrics).fill_nan(None),
+        topology=pl.DataFrame(topology),
+        timeline=None,
+        cells={"server_m": [1000.0, 0.0]},
+        summary={"topologies": [{"label_distance": {"mean": tv + 1e-4 * seed}}]},
+        scenario={},
+        clients={},
+        origin={},
+    )
+
+
+def seeds(last, **options):
+    return [made_up(last, seed=s, **options) for s in range(3)]
+
+
+def states(outcome):
+    return {claim.text: claim.verdict.state for claim in outcome.claims}
+
+
+def check_tables(outcome):
+    assert outcome.claims
+    assert all(len(row) == len(table.columns) for table in outcome.tables for row in table.rows)
+
+
+def methods_runs(levels, data=FASHION):
+    clusters = {
+        PROPOSED: {"tv": 0.05, "cosine": 0.15},
+        RANDOM: {"tv": 0.11, "cosine": 0.19},
+        SIMILARITY: {"tv": 0.26, "cosine": 0.50},
+    }
+    return {
+        (data, m): seeds(level, clusters=m in CLUSTERED, **clusters.get(m, {})) for m, level in zip(METHODS, levels)
+    }
+
+
+def test_table_1_as_published_and_not():
+    levels = [TABLE_1[FASHION].get(m, 70.0) / 100 for m in METHODS]
+    good = ITEMS["table1"].judge(methods_runs(levels))
+    check_tables(good)
+    assert set(states(good).values()) == {HOLDS}
+    assert good.tables[0].rows[1] == ("Fashion-MNIST, published", "83.4", "79.8", "76.7", "73.6", "–")
+    flat = states(ITEMS["table1"].judge(methods_runs([0.757, 0.758, 0.758, 0.757, 0.755])))
+    assert flat["Fashion-MNIST: accuracies within 2 points of the published ones"] == FAILS
+    assert flat["Fashion-MNIST: Proposed is more accurate than Similarity (points)"] == FAILS
+    assert flat["Fashion-MNIST: c(C) is lower with Proposed than with Random (ratio)"] == HOLDS
+
+
+def test_curves_are_in_order_or_not():
+    outcome = ITEMS["fig2"].judge(methods_runs([0.83, 0.80, 0.77, 0.74, 0.7]))
+    check_tables(outcome)
+    assert set(states(outcome).values()) == {HOLDS}
+    assert outcome.plots[0].series[0].x[:3] == (0.0, 2.0, 4.0)  # local rounds
+    reverse = ITEMS["fig3"].judge(methods_runs([0.74, 0.77, 0.8, 0.83, 0.83], "CIFAR-10"))
+    assert set(states(reverse).values()) == {FAILS}
+
+
+def alpha_runs(radii, cosines, levels=(0.704, 0.795, 0.834, 0.849, 0.851)):
+    runs = {}
+    for capacity in (20, 10):
+        for alpha, radius_m, cosine, level in zip(ALPHAS, radii, cosines, levels):
+            n = 50 if capacity == 20 else 1
+            runs[capacity, "cluster", alpha] = seeds(
+                level, n=n, radius_m=radius_m, cosine=cosine, cosine_by_size=cosine
+            )
+        runs[capacity, "size", 0.5] = seeds(0.8, n=1, radius_m=50.0, cosine=0.1, cosine_by_size=0.1)
+    return runs
+
+
+def test_alpha_trades_energy_for_balance():
+    outcome = ITEMS["table2"].judge(alpha_runs((30, 35, 45, 60, 80), (0.19, 0.17, 0.16, 0.14, 0.13)))
+    check_tables(outcome)
+    found = states(outcome)
+    for capacity in (20, 10):
+        assert found[f"capacity {capacity}: c(C) falls as alpha grows (shown from alpha = 1 to 0)"] == HOLDS
+        assert found[f"capacity {capacity}, shared: joules grow with alpha"] == HOLDS
+        assert found[f"capacity {capacity}, literal: within 10 % of the published joules (ratio)"] == FAILS
+    assert found["capacity 20: accuracy grows with alpha"] == HOLDS
+    assert "capacity 10: accuracy grows with alpha" not in found  # priced, not trained
+    backwards = states(ITEMS["table2"].judge(alpha_runs((80, 60, 45, 35, 30), (0.13, 0.14, 0.16, 0.17, 0.19))))
+    assert backwards["capacity 20: c(C) falls as alpha grows (shown from alpha = 1 to 0)"] == FAILS
+    assert backwards["capacity 20, literal: joules grow with alpha"] == FAILS
+
+
+def test_figure_4_compares_on_the_same_layouts():
+    radius = {PROPOSED: 30.0, RANDOM: 40.0, SIMILARITY: 90.0}
+    runs = {(n, m): seeds(0.5, n=1, radius_m=radius[m], n_devices=n) for n in (60, 80, 100, 120) for m in CLUSTERED}
+    outcome = ITEMS["fig4"].judge(runs)
+    check_tables(outcome)
+    assert set(states(outcome).values()) == {HOLDS} and len(outcome.claims) == 16
+    runs |= {(60, PROPOSED): seeds(0.5, n=1, radius_m=60.0, n_devices=60)}
+    found = states(ITEMS["fig4"].judge(runs))
+    assert found["60 devices: Proposed takes less energy than Random in every reading (ratio)"] == FAILS
+    assert found["60 devices: Proposed takes less energy than Similarity in every reading (ratio)"] == HOLDS
+
+
+def test_the_hard_setting_is_judged_after_ten_rounds():
+    levels = [x / (1 - 0.7) for x in (0.619, 0.535, 0.603, 0.630, 0.370)]  # after the first of four cloud rounds
+    runs = {("hard", m): same for (_, m), same in methods_runs(levels).items()}
+    outcome = ITEMS["hard"].judge(runs)
+    check_tables(outcome)
+    assert set(states(outcome).values()) == {HOLDS}
+    assert outcome.plots[0].series[0].x[1] == 10.0
+    alone = {label: same[:1] for label, same in runs.items()}
+    assert set(states(ITEMS["hard"].judge(alone)).values()) == {OPEN}  # one seed decides nothing
+
+
+@pytest.mark.parametrize("scale", PAPER.scales)
+@pytest.mark.parametrize("key", list(ITEMS))
+def test_settings_are_valid_scenarios(key, scale):
+    setups = ITEMS[key].setups(scale)
+    for s in setups.values():
+        chosen = fl.scenario(s.scenario)
+        fl.make_method(s.method)
+        work = chosen.training.local_epochs or chosen.training.local_steps // 19
+        rounds = work * chosen.training.edge_rounds * chosen.training.cloud_rounds
+        assert rounds in (2, 40, 100, 200)
+    assert len({s.key() for s in setups.values()}) == len(setups)
+
+
+def test_items_share_the_runs_they_have_in_common():
+    table1, table2, fig2 = (ITEMS[k].setups("laptop") for k in ("table1", "table2", "fig2"))
+    assert table1[FASHION, PROPOSED].key() == table2[20, "cluster", 0.5].key() == fig2[FASHION, PROPOSED].key()
+
+
+def test_both_fedavg_do_the_same_work():
+    setups = ITEMS["hard"].setups("laptop")
+    often, seldom = (setups["hard", m].scenario["training"] for m in (FEDAVG, SELDOM))
+    assert (often["local_steps"], often["edge_rounds"]) == (19, 10)
+    assert (seldom["local_steps"], seldom["edge_rounds"]) == (190, 1)
+    assert often["cloud_rounds"] == seldom["cloud_rounds"] == 4
+
+
+def test_joules_of_a_run_are_those_of_its_ledger(tmp_path):
+    """Real runs of a tiny stand-in, recorded and read back: the formula in the page and the simulator's books agree."""
+    tiny = {"dataset": "gaussian", "gaussian": {"n_train": 400, "n_test": 80}, "model": {"kind": "softmax"}}
+    tiny["partition"] = {"kind": "dirichlet", "concentration": 0.5, "min_samples": 4}
+    runs = {}
+    for (n, name), setup in ITEMS["fig4"].setups("laptop").items():
+        if n != 60:
+            continue
+        scenario = fl.scenario(setup.scenario | {"task": tiny}, ["training.cloud_rounds=100", "fleet.n_devices=20"])
+        folder = tmp_path / name
+        simulation = Simulation(scenario, fl.make_method(setup.method), 1, n_workers=1)
+        record(simulation, setup.method, folder)
+        run = runs[name] = read_run(folder)
+        assert run.summary["setup_energy_j"] > 0
+        spent = run.summary["final"]["energy_j"] - run.summary["setup_energy_j"]
+        assert joules([run], "literal") == pytest.approx([spent], rel=1e-9)  # 200 rounds
+        assert len(lengths(run)[0]) == 20 - len(lengths(run)[1])
+    flat = fl.scenario(setup.scenario | {"task": tiny}, ["training.cloud_rounds=100", "fleet.n_devices=20"])
+    ledger = fl.simulate(flat, "fedavg", 1, dry_run=True).ledger
+    assert flat_joules([runs[PROPOSED]], "literal", 1) == pytest.approx([ledger.total_j], rel=1e-9)
