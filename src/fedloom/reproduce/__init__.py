@@ -10,7 +10,7 @@ import importlib
 
 from fedloom.reproduce.paper import Claim, Item, Outcome, Paper, Plot, Runs, Series, Setup, Table
 
-PAPERS = ("ltc", "hhfl", "ddc", "csahfl")
+PAPERS = ("ltc", "hhfl", "ddc", "csahfl", "camu")
 
 __all__ = ["PAPERS", "Claim", "Item", "Outcome", "Paper", "Plot", "Runs", "Series", "Setup", "Table", "find_items"]
 
