@@ -156,3 +156,14 @@ def test_the_example_city(here):
     assert found["n_devices"] == 300 and found["would_improve"].keys() == {"--gradients"}
     assert totals["ddc"]["joules"] < totals["flat"]["joules"] and totals["ddc"]["seconds"] < totals["flat"]["seconds"]
     assert totals["ddc"]["label_imbalance"] < totals["geographic"]["label_imbalance"]
+
+
+def test_rounds_and_powers_of_clusters_are_shown_where_they_differ(here):
+    text = plan("fleet.csv", "--method", "camu:limit=waiting", "--server", "1500,0", "--model-bytes", "20000")
+    assert "Per cluster" in text and "power mW" in text
+    devices, clusters = (rows_of(here / "plans" / "fleet-camu" / f"{name}.csv") for name in ("devices", "clusters"))
+    heads = {row["id"]: float(row["tx_power_w"]) for row in devices if row["is_head"] == "True"}
+    shown = text.split("Per cluster")[1]
+    assert all(f"{1000 * watt:.3g}" in shown for watt in heads.values())
+    assert len({row["edge_rounds"] for row in clusters}) > 1
+    assert "Per cluster" not in plan("fleet.csv", "--method", "geographic")

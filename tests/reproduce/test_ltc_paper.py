@@ -33,7 +33,7 @@ def made_up(last, seed=0, n=16, **columns):
         "step_mass": np.full(n + 1, 700.0),
     }
     metrics |= {name: np.full(n + 1, value) for name, value in columns.items()}
-    rest = {"scenario": {}, "clients": {}, "cells": {}, "origin": {}, "summary": {}, "topology": None}
+    rest = {"scenario": {}, "clients": {}, "cells": {}, "origin": {}, "summary": {}, "topology": None, "timeline": None}
     return Run(path=Path(), method="", seed=seed, metrics=pl.DataFrame(metrics), **rest)
 
 

@@ -1,0 +1,141 @@
+"""The items of CAMU on made-up runs, their settings, and one item on real, tiny runs."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fedloom as fl
+from fedloom.record.folder import record
+from fedloom.record.runs import Run, read_run
+from fedloom.reproduce import load
+from fedloom.reproduce.camu import BUDGET, DATA, FIG_4, FIG_5, GATED, UNITS, UPDATES, final
+from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN
+from fedloom.simulator import Simulation
+
+PAPER = load("camu")
+ITEMS = {item.key: item for item in PAPER.items}
+SHARES = (0.0, 0.5, 1.0)
+
+
+def made_up(last, seed=0, joules=1.0, n=20):
+    """A run that stands at `last` percent from its sixth cloud round on."""
+    k = np.arange(0, n + 1, 2)
+    metrics = {
+        "cloud_round": k,
+        "time_s": 2.0 * k,
+        "energy_j": joules * k,
+        "rounds_mean": np.full(len(k), 2.0),
+        "accuracy": np.minimum(1.0, k / 6) * last / 100 + 1e-5 * seed,
+    }
+    rest = {"scenario": {}, "clients": {}, "cells": {}, "origin": {}, "summary": {}, "topology": None, "timeline": None}
+    return Run(path=Path(), method="", seed=seed, metrics=pl.DataFrame(metrics), **rest)
+
+
+def seeds(last, **options):
+    return [made_up(last, seed=s, **options) for s in range(3)]
+
+
+def states(outcome):
+    return {claim.text: claim.verdict.state for claim in outcome.claims}
+
+
+def check_tables(outcome):
+    for table in outcome.tables:
+        assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def units(gain):
+    """Runs in which both steps, from Benchmark 1 to Config 2 and on to Config 1, gain `gain` points times the share and 1."""
+    levels = dict(zip(UNITS, (0, 1, 2)))
+    return {
+        (d, s, h): seeds(70 + level * (0.5 + gain * h)) for d in DATA for s, level in levels.items() for h in SHARES
+    }
+
+
+def test_a_final_accuracy_is_the_mean_of_the_last_ten_rounds():
+    run = made_up(0)
+    late = np.array([0.0] * 6 + [0.5, 0.6, 0.7, 0.8, 0.9])  # rounds 12, 14, 16, 18 and 20
+    run = Run(**(vars(run) | {"metrics": run.metrics.with_columns(accuracy=pl.Series(late))}))
+    assert final([run]) == [pytest.approx(70.0)]
+
+
+def test_fig_4_as_published_and_the_other_way_round():
+    outcome = ITEMS["fig4"].judge(units(5.0))
+    check_tables(outcome)
+    assert set(states(outcome).values()) == {HOLDS}
+    assert len(outcome.claims) == len(DATA) * 2 * (len(SHARES) + 1)
+    found = states(ITEMS["fig4"].judge(units(-5.0)))
+    assert found["MNIST, 100 %: Config 1 is more accurate than Config 2 (points)"] == FAILS
+    assert found["MNIST, 0 %: Config 1 is more accurate than Config 2 (points)"] == HOLDS
+    assert found["MNIST: Config 2 gains more on Benchmark 1 the more devices have two classes (points)"] == FAILS
+
+
+def updates(high, low):
+    """Runs by the levels of all schemes with two classes everywhere, and nowhere."""
+    levels = {0.0: low, 0.5: low, 1.0: high}
+    return {(d, s, h): seeds(levels[h][i]) for d in DATA for i, s in enumerate(UPDATES) for h in SHARES}
+
+
+def test_fig_5_as_published_and_the_other_way_round():
+    published = updates((80, 76, 82, 81, 80.5), (90, 92, 92, 92, 92))
+    outcome = ITEMS["fig5"].judge(published)
+    check_tables(outcome)
+    assert set(states(outcome).values()) == {HOLDS}
+    row = next(row for row in outcome.tables[1].rows if row[0] == f"MNIST: {GATED[0]} – Benchmark 2")
+    assert row[1:] == ("6.00 ± 0.00", "+5.995")
+    found = states(ITEMS["fig5"].judge(updates((80, 85, 79, 81, 83), (90, 88, 92, 92, 92))))
+    assert set(found.values()) == {FAILS}
+
+
+def budget(levels, joules=(1.0, 1.0, 1.0)):
+    return {(d, s, 1.0): seeds(a, joules=j) for d in DATA for s, a, j in zip(BUDGET, levels, joules)}
+
+
+def test_fig_6_compares_at_equal_energy():
+    outcome = ITEMS["fig6"].judge(budget((80, 78, 83), (1.0, 0.99, 1.0)))
+    check_tables(outcome)
+    assert set(states(outcome).values()) == {HOLDS}
+    found = states(ITEMS["fig6"].judge(budget((80, 84, 79), (1.0, 1.0, 1.1))))
+    assert found["MNIST, 100 %: Config 5 is more accurate than Benchmark 3 (points)"] == FAILS
+    assert found["MNIST: Config 5 spends no more energy than Benchmark 2 (share that is over)"] == FAILS
+    assert found["MNIST: Benchmark 3 spends no more energy than Benchmark 2 (share that is over)"] == HOLDS
+
+
+def test_published_differences_add_up():
+    for data in DATA:
+        gains = FIG_5[data]
+        total = gains[GATED[0], "Config 4"] - gains["Benchmark 2", "Config 4"]
+        assert gains[GATED[0], "Benchmark 2"] == pytest.approx(total, abs=1e-9)
+        assert set(FIG_4[data]) == {("Config 2", "Benchmark 1"), ("Config 1", "Config 2")}
+
+
+@pytest.mark.parametrize("scale", PAPER.scales)
+@pytest.mark.parametrize("key", list(ITEMS))
+def test_settings_are_valid_scenarios(key, scale):
+    for setup in ITEMS[key].setups(scale).values():
+        chosen = fl.scenario(setup.scenario)
+        fl.make_method(setup.method)
+        assert chosen.fleet.device_cloud.noisy == (key == "fig6")
+
+
+def test_one_update_is_the_same_run_in_both_figures():
+    clusters, gates = (ITEMS[key].setups("laptop") for key in ("fig4", "fig5"))
+    assert clusters["MNIST", "Config 1", 1.0].key() == gates["MNIST", "Config 4", 1.0].key()
+
+
+def test_fig_6_on_tiny_runs(tmp_path):
+    runs = {}
+    for label, setup in ITEMS["fig6"].setups("laptop").items():
+        task = setup.scenario["task"] | {"dataset": "fashion-mini", "data_limit": 600}
+        changes = ["training.cloud_rounds=2", "training.batch_size=4", "task.model={kind: mlp, hidden: [8], pool: 4}"]
+        scenario = fl.scenario(setup.scenario | {"task": task}, changes)
+        folder = tmp_path / "-".join(map(str, label))
+        record(Simulation(scenario, fl.make_method(setup.method), 1, n_workers=1), setup.method, folder)
+        runs[label] = [read_run(folder)]
+    outcome = ITEMS["fig6"].judge(runs)
+    check_tables(outcome)
+    found = states(outcome)
+    assert {state for text, state in found.items() if "accurate" in text} == {OPEN}  # one seed decides nothing
+    assert {state for text, state in found.items() if "energy" in text} == {HOLDS}
