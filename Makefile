@@ -63,6 +63,10 @@ bench: setup
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/dry_run.py
 	$(BIN)/python benchmarks/swap_search.py
+	$(BIN)/python benchmarks/head_selection.py
+	$(BIN)/python benchmarks/proximity.py
+	$(BIN)/python benchmarks/allocation.py
+	$(BIN)/python benchmarks/scale.py
 
 # The native kernels under the address and undefined-behaviour sanitizers, through their tests: the installed builds are
 # exchanged for the time of the run.

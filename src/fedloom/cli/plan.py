@@ -9,6 +9,7 @@ from rich.table import Table
 
 from fedloom.cli.show import notes, out, progress
 
+MOST_CLUSTERS = 20  # shown one by one
 STAGES = ("reading", "choosing heads and clusters", "comparing", "drawing")
 
 
@@ -170,6 +171,12 @@ def _assumptions(table: Any, server: str | None, model_words: str, method: Any, 
             f"a cloud round of {method.name} is a time box of {method.box_s:g} s: clusters run the edge rounds that fit, more or "
             "fewer than the plans it is compared with; see clusters.csv"
         )
+    if method.allot is not None:
+        said.append(
+            f"{method.name} decides itself how many edge rounds each cluster runs; --edge-rounds is for the others"
+        )
+    if method.cloud_uplink is not None:
+        said.append(f"heads of {method.name} send to the server one after the other, from when all are ready")
     if table.ignored:
         said.append(f"columns that mean nothing here were ignored: {', '.join(table.ignored)}")
     return said
@@ -203,6 +210,7 @@ def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
             highlight=False,
             soft_wrap=True,
         )
+        _say_uneven(planned, clusters)
     if not quiet:
         for note in planned.notes:
             notes.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
@@ -210,3 +218,20 @@ def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
             notes.print(f"{column} would give {why}", highlight=False, markup=False, soft_wrap=True)
     for path in files.values():
         out.print(str(path), highlight=False, soft_wrap=True, markup=False)
+
+
+def _say_uneven(planned: Any, clusters: list[dict[str, Any]]) -> None:
+    """Updates and powers of heads, where the method decides them for each cluster."""
+    plan = planned.plan
+    head_w, own_w = plan.power_w[plan.topology.host], planned.devices.power_w[plan.topology.host]
+    if len(set(plan.edge_rounds.tolist())) == 1 and (head_w == own_w).all():
+        return
+    table = Table(box=None, pad_edge=False, title="\nPer cluster", title_justify="left", title_style="bold")
+    for name in ("cluster", "head", "devices", "edge rounds", "power mW", "seconds"):
+        table.add_column(name, justify="left" if name == "head" else "right")
+    for row, power_w in list(zip(clusters, head_w.tolist()))[:MOST_CLUSTERS]:
+        numbers = (f"{1000 * power_w:.3g}", f"{row['cloud_round_s']:.3g}")
+        table.add_row(str(row["cluster"]), row["head"], str(row["devices"]), str(row["edge_rounds"]), *numbers)
+    out.print(table, highlight=False)
+    if len(clusters) > MOST_CLUSTERS:
+        out.print(f"and {len(clusters) - MOST_CLUSTERS} more in clusters.csv and devices.csv", highlight=False)

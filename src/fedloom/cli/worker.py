@@ -4,6 +4,7 @@ Reads one job a line (JSON) on standard input and answers with lines on standard
 during a run, {"finished": true} or {"error": text, "bad_input": true or false} at its end.
 """
 
+import gc
 import json
 import sys
 import tempfile
@@ -32,6 +33,7 @@ def main() -> None:
             bad_input = isinstance(error, ValueError | FileNotFoundError) and not isinstance(error, NotFinite)
             answer = {"error": str(error), "bad_input": bad_input}
         print(json.dumps(answer), file=answers, flush=True)
+        gc.collect()  # a simulation refers to itself: its copy of the data would stay until Python looks for cycles
 
 
 def run_elsewhere(

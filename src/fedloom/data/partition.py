@@ -102,6 +102,37 @@ def by_classes(
     return by_label_sets(y, sets, rng, volume=volume, samples_per_class=samples_per_class)
 
 
+def mixed(
+    labels: ArrayLike, n_clients: int, skewed_share: float, classes_per_client: int, rng: np.random.Generator
+) -> list[Indices]:
+    """Equal shares of labels (n,): a share of the clients hold `classes_per_client` classes in equal parts, dealt from decks as
+    in `by_classes`; the others what comes by chance out of the rest.
+
+    All have classes_per_client * floor(n / (n_clients classes_per_client)) samples, or fewer if a class has not enough; what is
+    left over is unused.
+    """
+    y = as_labels(labels)
+    _check.whole("n_clients", n_clients)
+    _check.whole("classes_per_client", classes_per_client)
+    _enough(len(y), n_clients, classes_per_client)
+    if not 0 <= skewed_share <= 1:
+        raise ValueError(f"skewed_share must be between 0 and 1, got {skewed_share:g}")
+    of_class = len(y) // (n_clients * classes_per_client)
+    n_skewed = round(skewed_share * n_clients)
+    if n_skewed:
+        _, counts = np.unique(y, return_counts=True)
+        of_class = min(of_class, int(counts.min()) // -(-n_skewed * classes_per_client // len(counts)))
+    place = rng.permutation(n_clients)
+    few: list[Indices] = []
+    if n_skewed:
+        few = by_classes(y, n_skewed, classes_per_client, rng, of_class)
+    rest = rng.permutation(np.setdiff1d(np.arange(len(y)), np.concatenate([np.zeros(0, np.int64), *few])))
+    size = of_class * classes_per_client
+    others = [np.sort(rest[i * size : (i + 1) * size]) for i in range(n_clients - n_skewed)]
+    dealt = [*few, *others]
+    return [dealt[i] for i in place]
+
+
 def deal_classes(classes: Sequence[int], n_hands: int, per_hand: int, rng: np.random.Generator) -> list[list[int]]:
     """Deal `per_hand` distinct classes to each of `n_hands` hands; class counts differ by at most one.
 

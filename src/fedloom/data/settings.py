@@ -97,6 +97,14 @@ class DrawnPartition(Settings):
     classes_per_client: int | None = Field(None, ge=1, description="by default labels come as they fall")
 
 
+class MixedPartition(Settings):
+    """A share of the clients, drawn by chance, with a few classes each; labels of the others as they fall (CAMU, section 5)."""
+
+    kind: Literal["mixed"] = "mixed"
+    skewed_share: float = Field(1.0, ge=0, le=1, description="of the clients that have a few classes only")
+    classes_per_client: int = Field(2, ge=1)
+
+
 PartitionSettings = Annotated[
     IidPartition
     | ClassesPartition
@@ -105,7 +113,8 @@ PartitionSettings = Annotated[
     | UserPartition
     | EdgeCasePartition
     | DualLayerPartition
-    | DrawnPartition,
+    | DrawnPartition
+    | MixedPartition,
     Field(discriminator="kind"),
 ]
 
@@ -148,6 +157,9 @@ def make_partition(
             return _dual_layer(settings, dataset, n_clients, rng, home)
         case DrawnPartition():
             return _drawn(settings, dataset, n_clients, rng)
+        case MixedPartition():
+            labels = _labels(dataset, settings.kind)
+            return partition.mixed(labels, n_clients, settings.skewed_share, settings.classes_per_client, rng)
         case _:
             assert_never(settings)
 

@@ -174,6 +174,7 @@ class Fleet:
             compute_settings=self.settings.compute,
             uplink_once=self.settings.device_edge.uplink == "once",
             head_broadcast_free=self.settings.head_broadcast == "free",
+            cloud_noisy=self.settings.device_cloud.noisy,
             false_reports=self.settings.false_reports,
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )

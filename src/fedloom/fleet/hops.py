@@ -1,5 +1,6 @@
 """Links as they stand in the settings, turned into seconds and joules per message."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -34,7 +35,9 @@ def hop(settings: HopLink, distance_m: Array, rng: np.random.Generator) -> Link:
     elif isinstance(settings, RateLink):
         rate = _rates(settings, distance_m.shape[-1], rng)
     elif isinstance(settings, RadioLink):
-        rate = radio_rate(settings, distance_m)
+        link = _link(settings.power_w, 0.0, radio_rate(settings, distance_m), distance_m.shape)
+        per_w = np.broadcast_to(snr_per_w(settings, distance_m), distance_m.shape)
+        return replace(link, snr_per_w=per_w, bandwidth_hz=settings.bandwidth_hz)
     return _link(settings.power_w, seconds, rate, distance_m.shape)
 
 
@@ -71,6 +74,18 @@ def only_in_reach(link: Link, in_reach: NDArray[np.bool_]) -> Link:
 
 def radio_rate(settings: RadioLink, distance_m: Array) -> Array:
     """Shannon rate in bit/s at `distance_m`, the same shape."""
+    noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
+    return radio.shannon_rate(settings.bandwidth_hz, radio.snr(settings.power_w, _gain(settings, distance_m), noise_w))
+
+
+def snr_per_w(settings: RadioLink, distance_m: Array) -> Array:
+    """SNR at `distance_m` for each watt that is sent, the same shape."""
+    noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
+    return radio.snr(1.0, _gain(settings, distance_m), noise_w)
+
+
+def _gain(settings: RadioLink, distance_m: Array) -> Array:
+    """Of the path and all antennas of the receiver."""
     loss = settings.path_loss
     if isinstance(loss, LogDistanceLoss):
         loss_db = radio.log_distance_loss_db(
@@ -81,8 +96,7 @@ def radio_rate(settings: RadioLink, distance_m: Array) -> Array:
         gain = radio.free_space_gain(
             distance_m, loss.carrier_hz, loss.exponent, loss.gain_tx, loss.gain_rx, loss.floor_m
         )
-    noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
-    return radio.shannon_rate(settings.bandwidth_hz, radio.snr(settings.power_w, gain, noise_w))
+    return gain if settings.antennas == 1 else settings.antennas * gain
 
 
 def _rates(settings: RateLink, n: int, rng: np.random.Generator) -> Array:
@@ -91,7 +105,7 @@ def _rates(settings: RateLink, n: int, rng: np.random.Generator) -> Array:
     return settings.bit_s * np.exp(settings.sigma * rng.normal(size=n))
 
 
-def _link(power_w: float, seconds: float | Array, rate: float | Array, shape: tuple[int, ...]) -> Link:
+def _link(power_w: float | Array, seconds: float | Array, rate: float | Array, shape: tuple[int, ...]) -> Link:
     # broadcast views are read-only, and take no memory where all links are the same
     fixed_s, rate_bit_s = np.broadcast_to(seconds, shape), np.broadcast_to(rate, shape)
     return Link(fixed_s=fixed_s, rate_bit_s=rate_bit_s, power_w=power_w)

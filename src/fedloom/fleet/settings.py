@@ -265,12 +265,14 @@ class RateLink(Settings):
 
 
 class RadioLink(Settings):
-    """Shannon rate over the distance of sender and receiver (DDC, section 5)."""
+    """Shannon rate over the distance of sender and receiver (DDC, section 5). `antennas` of the receiver, whose signals
+    are combined: so many times the SNR of one (CAMU, section 3.1)."""
 
     kind: Literal["radio"] = "radio"
     power_w: Positive = 0.01
     bandwidth_hz: Positive = 1e6
     noise_dbm_hz: float = -173.0
+    antennas: int = Field(default=1, ge=1)
     path_loss: PathLoss = LogDistanceLoss()
 
 
@@ -338,11 +340,22 @@ class EdgeCloud(Settings):
 
 
 class DeviceCloud(Settings):
-    """Between devices (heads) and the cloud: relayed by the home cell, or over a link of their own."""
+    """Between devices (heads) and the cloud: relayed by the home cell, or over a link of their own.
+
+    `noisy`: models that are sent up over a radio link of their own arrive with Gaussian noise on every parameter, of a
+    standard deviation of 1 / sqrt(SNR) (CAMU, eq. 35).
+    """
 
     via: Literal["edge", "direct"] = "edge"
     up: HopLink = RateLink()
     down: HopLink = RateLink()
+    noisy: bool = False
+
+    @model_validator(mode="after")
+    def _noise_needs_radio(self) -> Self:
+        if self.noisy and (self.via != "direct" or not isinstance(self.up, RadioLink)):
+            raise ValueError("noisy needs via: direct and up of kind radio, whose SNR says how much noise there is")
+        return self
 
     @model_validator(mode="after")
     def _no_idle_links(self) -> Self:

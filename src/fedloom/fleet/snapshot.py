@@ -1,7 +1,7 @@
 """The fleet during one round, as plain arrays. K devices, N cells, D coordinates (2 or 3)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,13 +20,17 @@ class Link:
 
         seconds = fixed_s + bits / rate_bit_s          energy = power_w seconds
 
-    `fixed_s` and `rate_bit_s` have the shape of the hop, `power_w` is the sender's. Rate infinity is free,
-    rate 0 cannot be used: infinitely long, and of infinite energy unless the power is 0.
+    `fixed_s` and `rate_bit_s` have the shape of the hop, `power_w` is the sender's: one for all, or in this shape. Rate
+    infinity is free, rate 0 cannot be used: infinitely long, and of infinite energy unless the power is 0.
+
+    Of a radio link more is known: snr_per_w, the SNR for each watt that is sent, in the shape of the hop, and its bandwidth.
     """
 
     fixed_s: Array
     rate_bit_s: Array
-    power_w: float
+    power_w: float | Array
+    snr_per_w: Array | None = None
+    bandwidth_hz: float | None = None
 
     def seconds(self, bits: float) -> Array:
         """Seconds for a message of `bits`, in the shape of the hop."""
@@ -35,6 +39,26 @@ class Link:
     def energy_j(self, bits: float) -> Array:
         """Joules the sender spends on a message of `bits`, in the shape of the hop; 0 if the power is."""
         return radio.energy_j(self.power_w, self.seconds(bits))
+
+    def pick(self, index: NDArray[np.int64] | tuple[NDArray[np.int64], NDArray[np.int64]]) -> "Link":
+        """Some of the links."""
+        return replace(
+            self,
+            fixed_s=self.fixed_s[index],
+            rate_bit_s=self.rate_bit_s[index],
+            power_w=self.power_w[index] if isinstance(self.power_w, np.ndarray) else self.power_w,
+            snr_per_w=None if self.snr_per_w is None else self.snr_per_w[index],
+        )
+
+    def sent_at(self, power_w: Array) -> "Link":
+        """The same radio links with other powers, in the shape of the hop."""
+        if self.snr_per_w is None or self.bandwidth_hz is None:
+            raise ValueError(
+                "powers can be chosen for radio links only; use kind radio for the link (of heads to the cloud: "
+                "device_cloud: {via: direct, up: {kind: radio}})"
+            )
+        rate = radio.shannon_rate(self.bandwidth_hz, power_w * self.snr_per_w)
+        return replace(self, rate_bit_s=rate, power_w=power_w)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,7 +73,8 @@ class Snapshot:
     backhaul_down (N,): edge server to cloud and back. d2d (K, K): device to device, symmetric, free on the
     diagonal; built when first asked for. cloud_up, cloud_down (K,): device to cloud and back over a link of
     its own. With `cloud_via_edge` there is none: a message goes over the edge link of the home cell and the
-    backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero.
+    backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero. cloud_noisy: models that are sent
+    over cloud_up arrive with noise.
 
     uplink_once: a device that reports to several edge servers sends once for all of them to hear. head_broadcast_free:
     a head's model reaches its members in no time.
@@ -75,6 +100,7 @@ class Snapshot:
     compute_settings: ComputeSettings
     uplink_once: bool = False
     head_broadcast_free: bool = False
+    cloud_noisy: bool = False
     false_reports: FalseReports | None = None
     make_d2d: Callable[[], Link] = field(repr=False)
 

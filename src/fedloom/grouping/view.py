@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
-from fedloom.fleet import Snapshot
+from fedloom.fleet import Link, Snapshot
 from fedloom.grouping.link_reports import LinkCheck, check_link_reports
 
 
@@ -39,8 +39,8 @@ Collect = Callable[[str, tuple[str, ...] | int | None], NDArray[np.floating]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
-    """One cloud round as the server sees it. Which cells reach whom, and the edge rounds in a cloud round, are always
-    known; the rest only if declared."""
+    """One cloud round as the server sees it. Which cells reach whom, and the settings of training (edge rounds in a cloud
+    round, learning rate, bits of a model) are always known; the rest only if declared."""
 
     needs: frozenset[Need]
     _snapshot: Snapshot
@@ -52,6 +52,7 @@ class View:
     model_bits: float
     collect: Collect
     edge_rounds: int = 1
+    lr: float = 0.1
 
     @property
     def in_reach(self) -> NDArray[np.bool_]:
@@ -127,6 +128,23 @@ class View:
         return np.asarray(near + now.backhaul_up.energy_j(self.model_bits)[now.home])
 
     @property
+    def uplink(self) -> Link:
+        """(K,) the radio links of devices to the cloud; refused if they are none, or have no link of their own."""
+        self._require(Need.LINKS)
+        if self._snapshot.cloud_via_edge or self._snapshot.cloud_up.snr_per_w is None:
+            raise ValueError(
+                "this method chooses the powers with which devices send to the cloud, and here they have no radio link to it; "
+                "set fleet.device_cloud: {via: direct, up: {kind: radio}}"
+            )
+        return self._snapshot.cloud_up
+
+    @property
+    def compute_power_w(self) -> float:
+        """Watt of a device while it trains."""
+        self._require(Need.SPEEDS)
+        return self._snapshot.compute_power_w
+
+    @property
     def trusted(self) -> NDArray[np.bool_]:
         """(K,): active, and not suspected of false reports about links."""
         trusted = self.active.copy()
@@ -144,9 +162,9 @@ class View:
         "signature" and "class-signature" (directions of all the client's inputs, or of those of each of its classes).
 
         layers: names of the tensors that an update or gradient is cut down to, or a number: so many of the smallest
-        convolutions; for signatures so many directions, a column each: (K, d, columns), zero where there are fewer. It costs time, energy and traffic, which
-        the ledger books; what was asked for already in this cloud round is not collected again. In a dry run nothing is
-        trained and all features are zero.
+        convolutions; for signatures so many directions, a column each: (K, d, columns), zero where there are fewer. It
+        costs time, energy and traffic, which the ledger books; what was asked for already in this cloud round is not
+        collected again. In a dry run nothing is trained and all features are zero.
         """
         if kind not in FEATURES:
             raise ValueError(f"features must be one of {', '.join(FEATURES)}; got {kind!r}")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fedloom.methods import (
+    camu,
     csahfl,
     dcliques,
     ddc,
@@ -44,6 +45,13 @@ METHODS: dict[str, Callable[..., Method]] = {
     "csahfl_no_clusters": csahfl.no_clusters,
     "csahfl_no_deadline": csahfl.no_deadline,
     "csahfl_no_kl": csahfl.no_kl,
+    "camu": camu.method,
+    "camu_updates_only": camu.updates_only,
+    "camu_gated": camu.gated,
+    "camu_ungated": camu.ungated,
+    "camu_single": camu.single,
+    "camu_no_clusters": camu.no_clusters,
+    "camu_no_clusters_by_size": camu.no_clusters_by_size,
     "fedat": fedat.method,
     "pacfl": pacfl.method,
     "macfl_r": macfl_r.method,

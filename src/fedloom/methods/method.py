@@ -1,7 +1,7 @@
 """A method is a frozen record of parts: five answers, no behaviour of its own."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,32 @@ StartRow = Callable[[Rows, Rows], float]
 Uplink = Callable[[Floats, Floats], Floats]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Allotment:
+    """What each of the N aggregators of a topology is to do in a cloud round, where it is not what the scenario says.
+
+    edge_rounds (N,): edge rounds before it reports, at least 1. power_w (N,): with what a head sends to the cloud. notes:
+    figures to be recorded with those of the grouping.
+    """
+
+    edge_rounds: NDArray[np.int64] | None = None
+    power_w: Floats | None = None
+    notes: Mapping[str, float | Floats] = field(default_factory=dict)
+
+    def check(self, n_aggregators: int) -> None:
+        """Refuse what does not fit so many aggregators."""
+        for name, value in (("edge_rounds", self.edge_rounds), ("power_w", self.power_w)):
+            if value is not None and value.shape != (n_aggregators,):
+                raise ValueError(
+                    f"{name} must have one number for each of {n_aggregators} aggregators, got {value.shape}"
+                )
+        if self.edge_rounds is not None and (self.edge_rounds < 1).any():
+            raise ValueError(f"aggregators need at least one edge round, got {self.edge_rounds.tolist()}")
+
+
+Allot = Callable[[View, Topology, np.random.Generator], Allotment]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """Which parts, with which constants. `with_` makes a variant: any part may be combined with any other.
@@ -62,6 +88,9 @@ class Method:
     starts they came from (m, P)) and weigh_cloud_rows (reports, old (P,), models (N, P)) instead of weigh_edge and
     weigh_cloud (which then only weighs what is evaluated); start_row (aggregator's (P,), own last (P,)): how much of the
     aggregator's model a client starts from that has trained before, the rest being its own last one.
+
+    allot: edge rounds and powers of each aggregator, decided after every grouping from what the server knows then (not from
+    features). cloud_uplink: as uplink, for the reports of aggregators, which then wait until all are ready to send.
     """
 
     name: str
@@ -88,6 +117,8 @@ class Method:
     weigh_edge_rows: WeighEdgeRows | None = None
     weigh_cloud_rows: WeighCloudRows | None = None
     start_row: StartRow | None = None
+    allot: Allot | None = None
+    cloud_uplink: Uplink | None = None
 
     def __post_init__(self) -> None:
         _check.one_of("regroup", self.regroup, ("once", "moved", "cloud-round"))
@@ -105,6 +136,10 @@ class Method:
             )
         if self.bound is not None and self.cloud != "immediate":
             raise ValueError("a bound on staleness is for cloud='immediate'; a cloud that waits for all has none")
+        if (self.allot or self.cloud_uplink) and (self.cloud != "barrier" or self.box_s is not None):
+            raise ValueError(
+                "allot and cloud_uplink are for a cloud that waits for all (cloud='barrier'), without a time box"
+            )
         if self.feature_s is not None:
             _check.positive("feature_s", self.feature_s, zero=True)
         if self.box_s is not None:

@@ -62,8 +62,16 @@ class Exchange:
     cloud_up: Way
 
 
-def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
-    """Ways for models of `bits` bits. Clients that no aggregator covers cost nothing."""
+def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Floats | None = None) -> Exchange:
+    """Ways for models of `bits` bits. Clients that no aggregator covers cost nothing.
+
+    power_w (N,): with what heads send to the cloud, if not as the link says.
+    """
+    if power_w is not None and (topology.kind != "head" or snapshot.cloud_via_edge):
+        raise ValueError(
+            f"powers are chosen for heads that send to the cloud over a link of their own; got aggregators of kind "
+            f"{topology.kind} and device_cloud via {'edge' if snapshot.cloud_via_edge else 'direct'}"
+        )
     if topology.kind == "cloud":
         everyone = np.arange(topology.cover.shape[1])
         nothing_s = np.zeros(topology.n_aggregators)
@@ -78,15 +86,15 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
     if topology.kind == "edge":
         hop = "device_edge"
         links = {
-            "up": _pick(snapshot.edge_up, topology.host),
-            "down": _pick(snapshot.edge_down, topology.host),
+            "up": snapshot.edge_up.pick(topology.host),
+            "down": snapshot.edge_down.pick(topology.host),
         }
         own = np.zeros_like(topology.cover)
         cloud = [
             _way(
                 d,
                 "edge_cloud",
-                _pick(link, topology.host),
+                link.pick(topology.host),
                 np.ones((1, topology.n_aggregators), np.bool_),
                 bits,
             )
@@ -94,7 +102,7 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
         ]
     else:
         hop = "device_head"
-        up = _pick(snapshot.d2d, topology.host)
+        up = snapshot.d2d.pick(topology.host)
         nothing = Link(
             fixed_s=np.zeros(up.rate_bit_s.shape), rate_bit_s=np.full(up.rate_bit_s.shape, np.inf), power_w=0.0
         )
@@ -102,6 +110,9 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float) -> Exchange:
         own = topology.host[:, None] == np.arange(topology.cover.shape[1])[None, :]
         used = np.ones(topology.n_aggregators, np.bool_)
         cloud = [_to_cloud(snapshot, topology.host, used, bits, d) for d in ("down", "up")]
+        if power_w is not None:
+            sent = snapshot.cloud_up.pick(topology.host).sent_at(power_w)
+            cloud[1] = _way("up", "device_cloud", sent, used[None, :], bits)
     cover = topology.cover & ~own  # a head needs no link to itself
     once = snapshot.uplink_once and topology.kind == "edge"
     return Exchange(
@@ -128,14 +139,10 @@ def _to_cloud(snapshot: Snapshot, device: Ints, used: NDArray[np.bool_], bits: f
     """Between devices (m,) and the cloud: over their own link, or relayed by the edge server of their home cell."""
     if not snapshot.cloud_via_edge:
         link = snapshot.cloud_up if direction == "up" else snapshot.cloud_down
-        return _way(direction, "device_cloud", _pick(link, device), used[None, :], bits)
+        return _way(direction, "device_cloud", link.pick(device), used[None, :], bits)
     home = snapshot.home[device]
     near = snapshot.edge_up if direction == "up" else snapshot.edge_down
     far = snapshot.backhaul_up if direction == "up" else snapshot.backhaul_down
-    first = _way(direction, "device_edge", _pick(near, (home, device)), used[None, :], bits)
-    second = _way(direction, "edge_cloud", _pick(far, home), used[None, :], bits)
+    first = _way(direction, "device_edge", near.pick((home, device)), used[None, :], bits)
+    second = _way(direction, "edge_cloud", far.pick(home), used[None, :], bits)
     return Way(direction, first.seconds + second.seconds, first.legs + second.legs)
-
-
-def _pick(link: Link, index: Ints | tuple[Ints, Ints]) -> Link:
-    return Link(fixed_s=link.fixed_s[index], rate_bit_s=link.rate_bit_s[index], power_w=link.power_w)

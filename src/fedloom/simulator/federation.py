@@ -13,7 +13,7 @@ when the update arrives), or not at all (async: every arrival is merged at once 
 Waiting at the cloud: for all aggregators (barrier), not at all (immediate), or there is no cloud (never): aggregators
 keep their own models, and a cloud round yields their weighted mean, which nobody holds, to be evaluated. Aggregators that
 share clients or a host open and close their rounds together (a pace group); others keep their own clocks within a cloud
-round.
+round, in which each may have a number of edge rounds of its own.
 
 Clients may move between edge rounds, busy or not: where they are in an edge round is a scene (fedloom.simulator.scene). A
 group looks at the scene of its running edge round when it opens it; groups may be in different ones. An update that comes
@@ -28,10 +28,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom import radio
 from fedloom._random import stream
 from fedloom.fleet import Fleet, Snapshot
 from fedloom.grouping import Topology, View
 from fedloom.methods import Method
+from fedloom.methods.method import Allotment
 from fedloom.mixing import Arrivals, EdgeWeights, Reports
 from fedloom.pacing import Offer, Periods, Progress, may_start, next_bound, rounds_in_box
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive, settle
@@ -56,7 +58,8 @@ class World:
     Local work is `local_epochs` passes over the client's data if given, else `local_steps` mini-batches. participation:
     share of an aggregator's clients that is sampled in every edge round; clients_per_round: or so many of every host (at the
     cloud: as many as all cells together would). model_bits: size of a model on air. lr: learning
-    rate at a step of a model's history.
+    rate at a step of a model's history. trainable (P,): where a model's row holds trained parameters, which noise is added to
+    on a noisy link; None: everywhere.
     """
 
     fleet: Fleet
@@ -72,6 +75,7 @@ class World:
     participation: float = 1.0
     clients_per_round: int | None = None
     lr: Callable[[int], float] = lambda step: 1.0
+    trainable: NDArray[np.bool_] | None = None
 
     @property
     def unit_steps(self) -> Ints:
@@ -229,6 +233,8 @@ class Federation:
         self._snapshot: Snapshot | None = None  # before the first round
         self._cloud_round = 0
         self._topology: Topology  # from the first round on
+        self._allotment = Allotment()
+        self._ready: dict[int, tuple[float, float]] = {}  # groups whose reports wait: since when, seconds of the upload
         self._scene: Scene
         self._wander = world.fleet.moves == "edge-round"
         self._scenes: dict[int, Scene] = {}  # by running edge round
@@ -418,7 +424,15 @@ class Federation:
         topology = base if stays else base.at_home(snapshot.home)
         groups = [group.aggregators for group in self._groups]
         step_s = snapshot.step_seconds(world.batch_size, world.n_samples)
-        scene = make_scene(snapshot, topology, groups, self.method.start(topology), world.model_bits, step_s)
+        scene = make_scene(
+            snapshot,
+            topology,
+            groups,
+            self.method.start(topology),
+            world.model_bits,
+            step_s,
+            self._allotment.power_w,
+        )
         self._check_links(scene)
         return scene
 
@@ -440,10 +454,6 @@ class Federation:
 
     def _decide(self, g: int) -> Topology:
         """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
-        if g in self.decisions:
-            for kind, layers in self.decisions[g].asked:
-                self._pay_for(kind, layers)
-            return self.decisions[g].topology
         view = View(
             needs=self.method.needs,
             _snapshot=self._now,
@@ -455,11 +465,33 @@ class Federation:
             model_bits=self.world.model_bits,
             collect=self._collect,
             edge_rounds=self._periods().edge_rounds,
+            lr=self.world.lr(self.model.steps),
         )
-        topology = self.method.group(view, stream(self.world.seed, "grouping", g))
-        if self._collected:
-            self.decisions[g] = Decision(asked=tuple(self._collected), topology=topology)
-        return topology
+        if g in self.decisions:
+            for kind, layers in self.decisions[g].asked:
+                self._pay_for(kind, layers)
+            topology = self.decisions[g].topology
+        else:
+            topology = self.method.group(view, stream(self.world.seed, "grouping", g))
+            if self._collected:
+                self.decisions[g] = Decision(asked=tuple(self._collected), topology=topology)
+        return self._allotted(view, topology)
+
+    def _allotted(self, view: View, topology: Topology) -> Topology:
+        """Ask the method what each aggregator is to do, if it wants to say; the topology with what it notes."""
+        if self.method.allot is None:
+            return topology
+        rng = stream(self.world.seed, "allotment", self._cloud_round)
+        self._allotment = self.method.allot(replace(view, collect=_no_features), topology, rng)
+        self._allotment.check(topology.n_aggregators)
+        rounds = self._allotment.edge_rounds
+        for together in topology.pace_groups() if rounds is not None else []:
+            if rounds is not None and len(set(rounds[together].tolist())) > 1:
+                raise ValueError(
+                    f"aggregators {together.tolist()} share clients or a host, so their edge rounds run together; they need "
+                    f"the same number of them, got {rounds[together].tolist()}"
+                )
+        return replace(topology, notes={**topology.notes, **self._allotment.notes})
 
     def _collect(self, kind: str, layers: Layers) -> NDArray[np.floating]:
         """Features (K, d) for grouping; paid for once in a cloud round."""
@@ -589,6 +621,8 @@ class Federation:
             self._merge(i, [self._own.split(np.isin(self._own.client, group.members))[0]], 0, count=False)
         periods = self._periods()
         group.rounds_left, group.local_units = periods.edge_rounds, periods.local_steps
+        if self._allotment.edge_rounds is not None:
+            group.rounds_left = int(self._allotment.edge_rounds[group.aggregators[0]])
         if self.method.box_s is not None:
             group.report_at_s = start_s + self.method.box_s
             full_s = self._unit_steps * group.local_units * group.scene.step_s + group.scene.link_s
@@ -913,7 +947,14 @@ class Federation:
                 sums = np.bincount(start, weights=values, minlength=len(flight.dispatch.starts))
                 models += list(zip(flight.dispatch.starts, sums.tolist()))
         jobs = [(f.dispatch, f.positions, w) for f, w in zip(flights, np.split(weights.model, cuts))]
-        return combine(models, jobs, steps)
+        merged = combine(models, jobs, steps)
+        if scene.noise_std is None or self._topology.kind != "cloud":
+            return merged
+        std = float(
+            np.sqrt(((weights.model * scene.noise_std[client]) ** 2).sum())
+        )  # noises of their own add up to one
+        group = self._groups[self._group_with[n]]
+        return self._noisy(merged, std, n, group.n_rounds, group.n_merges)
 
     def _merged_by_rows(self, old: Model, arrivals: Arrivals, flights: list[_Flight], steps: int) -> Model:
         """A merge whose weights depend on the models: they are found when the models are computed."""
@@ -947,15 +988,30 @@ class Federation:
             who, host = group.aggregators, self._topology.host
             several = np.array([np.count_nonzero(host[who] == h) > 1 for h in host[who]])
             changed = self._contributed[who].any(axis=1)  # of several on a host only those with news report
-            arrives_s += self._over_backhaul(group.scene.exchange.cloud_up, who[~several | changed])
+            upload_s = self._over_backhaul(group.scene.exchange.cloud_up, who[~several | changed])
+            if self.method.cloud_uplink is not None:
+                self._queue(i, upload_s)
+                return
+            arrives_s += upload_s
         self._schedule(arrives_s, "report", i)
+
+    def _queue(self, i: int, upload_s: float) -> None:
+        """Group i could send its report, which takes upload_s; when all could, the method says when each has arrived."""
+        self._ready[i] = self.time_s, upload_s
+        if len(self._ready) == self._reports_due:
+            share = self.method.cloud_uplink
+            assert share is not None
+            ready_s, up_s = (np.array(column) for column in zip(*self._ready.values()))
+            for j, arrives_s in zip(self._ready, share(ready_s, up_s).tolist()):
+                self._schedule(max(self.time_s, arrives_s), "report", j)
+            self._ready = {}
 
     def _report(self, i: int) -> None:
         """A report reaches the cloud."""
         aggregators = self._groups[i].aggregators
         self._reports_due -= 1
         for n in aggregators:
-            self._reported_models[n] = self._edge_models[n]
+            self._reported_models[n] = self._received(int(n))
             self._n_reports[n] += 1
         if self.method.cloud == "immediate":
             self._merge_at_cloud(np.isin(np.arange(self._topology.n_aggregators), aggregators))
@@ -963,6 +1019,23 @@ class Federation:
             self._waiting.append(i)
             for waiting in list(self._waiting):
                 self._restart(waiting)
+
+    def _received(self, n: int) -> Model:
+        """The model of aggregator n as the cloud gets it: with noise, if a head sends it over a noisy link."""
+        model, scene = self._edge_models[n], self._groups[self._group_with[n]].scene
+        if scene.noise_std is None or self._topology.kind != "head" or self.method.cloud == "never":
+            return model
+        return self._noisy(model, float(scene.noise_std[n]), self._version, n)
+
+    def _noisy(self, model: Model, std: float, *key: int) -> Model:
+        """The model with noise of `std` on what is trained, drawn by `key` when it is computed."""
+        seed, trainable = self.world.seed, self.world.trainable
+
+        def add(rows: list[Row]) -> NDArray[np.floating]:
+            where = np.ones(len(rows[0]), dtype=np.bool_) if trainable is None else trainable
+            return radio.noisy(rows[0], std, where, stream(seed, "uplink noise", *key))
+
+        return derive([model], add, model.steps) if std else model
 
     def _restart(self, i: int) -> None:
         """Group i has reported and goes on, unless that would take it too far ahead of those at work."""
@@ -1060,3 +1133,7 @@ class Federation:
         self._n_events += 1
 
     _handlers: ClassVar = {"open": _open, "close": _close, "arrive": _arrive, "report": _report}
+
+
+def _no_features(kind: str, layers: Layers) -> NDArray[np.floating]:
+    raise ValueError("what aggregators are to do is decided without features; use what the grouping knows of them")

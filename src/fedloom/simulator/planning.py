@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fedloom import radio
 from fedloom.fleet import ComputeSettings, CoordinatesPlacement, Fleet, FleetSettings, Link, RadioLink, Snapshot
 from fedloom.fleet import compute as computing
-from fedloom.fleet.hops import radio_rate
+from fedloom.fleet.hops import radio_rate, snr_per_w
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.association import fill_by_regret
@@ -30,7 +30,7 @@ from fedloom.grouping.geographic import geographic_clusters
 from fedloom.grouping.head_problem import HeadProblem, head_problem
 from fedloom.grouping.head_selection import select_heads
 from fedloom.methods import Method
-from fedloom.methods.method import Group
+from fedloom.methods.method import Allotment, Group
 from fedloom.pacing import Offer, lockstep, rounds_in_box
 from fedloom.simulator.exchange import Exchange, Leg, Way
 from fedloom.simulator.ledger import Ledger
@@ -106,7 +106,15 @@ class Devices:
             np.fill_diagonal(rate, np.inf)
             return Link(fixed_s=np.zeros(rate.shape), rate_bit_s=rate, power_w=float(self.power_w.max()))
 
-        return replace(Fleet.from_settings(settings, seed=0).snapshot(0), make_d2d=d2d)
+        uplink = Link(
+            fixed_s=np.zeros(self.n),
+            rate_bit_s=self.rates(self.to_server_m, self.power_w),
+            power_w=self.power_w,
+            snr_per_w=snr_per_w(self.link, self.to_server_m),
+            bandwidth_hz=self.link.bandwidth_hz,
+        )
+        now = Fleet.from_settings(settings, seed=0).snapshot(0)
+        return replace(now, make_d2d=d2d, cloud_up=uplink, cloud_via_edge=False)
 
 
 def devices_of(
@@ -188,7 +196,8 @@ class Work:
 class Plan:
     """Who reports to whom, and what one cloud round takes.
 
-    Per device (K,): cluster (-1: takes no part), head (device; -1 for the server), distance_m to it, power_w it sends at,
+    Per device (K,): cluster (-1: takes no part), head (device; -1 for the server), distance_m to it, power_w it sends at (a
+    head: to the server),
     seconds it is busy, joules it spends on sending, bytes_sent, bytes_received. Per aggregator (N,): edge_round_s, edge_rounds,
     cluster_s of its cloud round, imbalance: total variation distance of its labels to those of all, 0 to 1; NaN if labels are
     not known. time_s, ledger: of the cloud round; without joules of the server.
@@ -251,11 +260,17 @@ def make_plan(devices: Devices, method: Method, work: Work, rng: np.random.Gener
         collect=lambda kind, layers: _feature(devices, kind),
         edge_rounds=work.edge_rounds,
     )
-    return predict(devices, method, method.group(view, rng), work)
+    topology = method.group(view, rng)
+    allotment = Allotment() if method.allot is None else method.allot(view, topology, rng)
+    return predict(devices, method, topology, work, allotment)
 
 
-def predict(devices: Devices, method: Method, topology: Topology, work: Work) -> Plan:
-    """One cloud round of a method that waits for everybody, with the clusters of `topology`."""
+def predict(
+    devices: Devices, method: Method, topology: Topology, work: Work, allotment: Allotment | None = None
+) -> Plan:
+    """One cloud round of a method that waits for everybody, with the clusters of `topology` and what is allotted to them."""
+    allotment = allotment or Allotment()
+    allotment.check(topology.n_aggregators)
     if topology.kind == "edge":
         raise ValueError(
             f"{method.name} groups devices by the cells of edge servers, and a table of devices has none; plan with a method "
@@ -272,7 +287,7 @@ def predict(devices: Devices, method: Method, topology: Topology, work: Work) ->
     cluster = np.where(taking_part, cover.argmax(axis=0), -1)
     at_server = topology.kind == "cloud"
     head = np.full(devices.n, -1) if at_server else np.where(taking_part, topology.host[cluster], -1)
-    ways = exchange_of(devices, topology, head, taking_part, 8.0 * work.model_bytes)
+    ways = exchange_of(devices, topology, head, taking_part, 8.0 * work.model_bytes, allotment.power_w)
 
     down, up = ways.client_down.seconds, ways.client_up.seconds
     offer = Offer(
@@ -283,11 +298,13 @@ def predict(devices: Devices, method: Method, topology: Topology, work: Work) ->
         link_s=down + up,
     )
     round_s = np.array([offer.full_s[members].max(initial=0.0) for members in cover])  # (N,)
-    rounds = np.full(len(cover), work.edge_rounds)
+    rounds = np.full(len(cover), work.edge_rounds) if allotment.edge_rounds is None else allotment.edge_rounds
     if method.box_s is not None:
         rounds = np.array([rounds_in_box(method.box_s, s) for s in round_s])
     work_s = np.maximum(rounds * round_s, method.box_s or 0.0)
     cluster_s = ways.cloud_down.seconds + work_s + ways.cloud_up.seconds
+    if method.cloud_uplink is not None:
+        cluster_s = method.cloud_uplink(ways.cloud_down.seconds + work_s, ways.cloud_up.seconds)
 
     times = np.where(taking_part, rounds[cluster], 0)  # (K,) edge rounds of each device
     ledger = Ledger()
@@ -297,13 +314,15 @@ def predict(devices: Devices, method: Method, topology: Topology, work: Work) ->
 
     seconds = times * offer.full_s
     sent, received = (_per_client(way, times * work.model_bytes) for way in (ways.client_up, ways.client_down))
-    joules = _joules(ways.client_up, times)
+    joules, power_w = _joules(ways.client_up, times), devices.power_w.copy()
     if not at_server:
         host = topology.host
         seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
         joules[host] += _joules(ways.cloud_up, 1)
         sent[host] += work.model_bytes
         received[host] += work.model_bytes
+        if allotment.power_w is not None:
+            power_w[host] = allotment.power_w
         members = taking_part & (head != np.arange(devices.n))  # what a head sends to them, it pays for
         np.add.at(joules, head[members], _joules(ways.client_down, times)[members])
         np.add.at(sent, head[members], times[members] * work.model_bytes)
@@ -314,7 +333,7 @@ def predict(devices: Devices, method: Method, topology: Topology, work: Work) ->
         cluster=cluster,
         head=head,
         distance_m=_distances(devices, head, taking_part),
-        power_w=devices.power_w,
+        power_w=power_w,
         seconds=seconds,
         joules=joules,
         bytes_sent=sent,
@@ -328,8 +347,16 @@ def predict(devices: Devices, method: Method, topology: Topology, work: Work) ->
     )
 
 
-def exchange_of(devices: Devices, topology: Topology, head: Ints, taking_part: Mask, bits: float) -> Exchange:
-    """The ways of one model as `exchange` gives them, for clients with one aggregator each, which send at their own power."""
+def exchange_of(
+    devices: Devices,
+    topology: Topology,
+    head: Ints,
+    taking_part: Mask,
+    bits: float,
+    uplink_w: Floats | None = None,
+) -> Exchange:
+    """The ways of one model as `exchange` gives them, for clients with one aggregator each, which send at their own power;
+    heads to the server with uplink_w (N,), if that is given."""
     own, n = devices.power_w, devices.n
     if topology.kind == "cloud":
         far, none = devices.to_server_m, np.zeros(1)
@@ -343,13 +370,14 @@ def exchange_of(devices: Devices, topology: Topology, head: Ints, taking_part: M
     far, near = devices.to_server_m[host], _distances(devices, head, taking_part)
     member, heads = taking_part & (head != np.arange(n)), np.ones(len(host), np.bool_)  # a head needs no link to itself
     of_head = own[np.where(taking_part, head, 0)]
+    to_server_w = own[host] if uplink_w is None else uplink_w
     return Exchange(
         _way("down", "device_head", devices.rates(near, of_head), of_head, member, bits),
         _way("up", "device_head", devices.rates(near, own), own, member, bits),
         _way(
             "down", "device_cloud", devices.rates(far, np.full(len(host), SERVER_W)), np.zeros(len(host)), heads, bits
         ),
-        _way("up", "device_cloud", devices.rates(far, own[host]), own[host], heads, bits),
+        _way("up", "device_cloud", devices.rates(far, to_server_w), to_server_w, heads, bits),
     )
 
 

@@ -146,6 +146,7 @@ class Simulation:
             participation=training.participation,
             clients_per_round=training.clients_per_round,
             lr=lambda step: float(self.rule.rates(step, 1)[0]),
+            trainable=rows.trainable_mask(self.model),
         )
         self.engine: Engine | None = None
         self.engine_name = "none (dry run)"

@@ -1,0 +1,275 @@
+"""CAMU: clusters of like data, weights by how common their labels are, extra updates for those worth it, powers by need.
+
+    clusters     devices that hear each other, then devices of like labels       `fedloom.grouping.affinity`
+    ln v_c       = ln |D_c| + 1 / max(W_c, floor)                                 contribution (CAMU, eq. 14)
+    G_c          = v_c / sum_j v_j                                                weight of a cluster's model (CAMU, eq. 4)
+    n_c          = floor(t_max / t_c) - 1                                         updates that fit into the wait, at most `cap`
+    N_c          = 1 + [v_c >= threshold] n_c                                     updates in a cloud round (CAMU, eqs 15, 16)
+    P_c, n_c     of least GAP for the energy of n_c at equal powers               problem P1, `fedloom.allocation`
+
+"Cluster-Aware Multi-round Update for wireless federated learning under resource constraints". W_c: transport distance of the
+cluster's labels to everybody's. An update is the scenario's local work of all members, averaged at the leader, so it is an
+edge round; leaders send one after the other when the slowest cluster is ready. Powers and noise are those of the radio link
+of devices to the cloud; `device_cloud.noisy` adds the noise of it to what leaders send.
+
+The compared schemes are compositions of the same parts:
+
+    method              Configuration 5     clusters, eq. 4, updates and powers by P1, gate on
+    updates_only        Benchmark 3         clusters, eq. 4, updates by P1 at the link's power, no gate
+    gated               Configuration 3     clusters, eq. 4, 1 + S_c n_c updates
+    ungated             Benchmark 2         the same with a threshold of 0
+    single              Configurations 1, 4 the same with a threshold of infinity
+    no_clusters         Configuration 2     every device by itself, eq. 4, one update
+    no_clusters_by_size Benchmark 1         every device by itself, by data size, one update: FedAvg
+
+Ours where the publication is silent: the signs of similarities, the floor, thresholds relative to 60,000 samples, the power
+budget of P1, and its constants mu, L, delta, which hardly move its optimum; see docs/methods/camu.md.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom import _check
+from fedloom.allocation import Allocation, Problem, allocate, learn_allocation
+from fedloom.allocation.problem import BITS
+from fedloom.grouping import Need, Topology, View, dual_segment
+from fedloom.methods.method import Allotment, Group, Method, WeighCloud
+from fedloom.mixing import (
+    CloudWeights,
+    Reports,
+    by_total,
+    contribution,
+    contribution_weights,
+    label_transport,
+    log_contribution,
+)
+from fedloom.mixing.wasserstein import FLOOR
+from fedloom.pacing import cluster_update_s, extra_updates, gate, local_updates, scaled_threshold
+from fedloom.radio import channel_gains, snr_matrix
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEEDS = frozenset({Need.SIZES, Need.LABELS, Need.POSITIONS, Need.SPEEDS})
+SOLVERS = ("direct", "ppo", "updates")
+LIMITS = ("cap", "waiting")
+
+
+def cluster(radio: str = "db_gap", labels: str = "neg_sq", leader: str = "exemplar") -> Group:
+    """Grouping by radio, then by labels. All devices are taken to send with the same power, so that distances alone say who
+    hears whom: neither gain, noise nor exponent matters."""
+
+    def group(view: View, rng: np.random.Generator) -> Topology:
+        who = np.flatnonzero(view.active)
+        position_m = view.position_m[who]
+        snr = snr_matrix(1.0, channel_gains(position_m, view.server_m), 1.0)
+        found = dual_segment(snr, view.label_counts[who], position_m, radio=radio, labels=labels, leader=leader)
+        notes = found.topology().notes
+        clusters = [who[members] for members in found.clusters]
+        return Topology.of_heads(clusters, who[found.heads], len(view.active), notes)
+
+    return group
+
+
+def alone(view: View, rng: np.random.Generator) -> Topology:
+    """Every device is a cluster of its own and sends to the base station itself."""
+    who = np.flatnonzero(view.active)
+    return Topology.of_heads([np.array([k]) for k in who], who, len(view.active))
+
+
+def by_contribution(floor: float = FLOOR, metric: str = "index") -> WeighCloud:
+    """Weights G_c of clusters (CAMU, eq. 4)."""
+
+    def weigh(reports: Reports) -> CloudWeights:
+        assert reports.label_counts is not None and reports.cluster is not None
+        w = label_transport(reports.label_counts, metric=metric)[reports.cluster]
+        return CloudWeights(own=0.0, edge=contribution_weights(log_contribution(reports.total, w, floor=floor)))
+
+    return weigh
+
+
+def in_turn(ready_s: Floats, upload_s: Floats) -> Floats:
+    """Leaders send one after the other from when all are ready, in their order: when each has arrived; all (N,).
+
+    >>> in_turn(np.array([3.0, 1.0]), np.array([0.5, 0.25])).tolist()
+    [3.5, 3.75]
+    """
+    return np.asarray(ready_s.max() + np.cumsum(upload_s))
+
+
+def method(
+    threshold: float = 5000.0,
+    scaled: bool = True,
+    solver: str = "direct",
+    cap: int = 9,
+    limit: str = "cap",
+    power_factor: float = 2.0,
+    horizon: int | None = None,
+    mu: float = 0.1,
+    smooth: float = 2.0,
+    delta: float = 1.5,
+    delta_c: float = 1.2,
+    floor: float = FLOOR,
+    metric: str = "index",
+    radio: str = "db_gap",
+    labels: str = "neg_sq",
+    leader: str = "exemplar",
+) -> Method:
+    """Configuration 5: updates and powers by P1, with the energy of a round of `ungated` at the links' own powers.
+
+    threshold: of the contribution, for 60,000 samples in all if `scaled`, else as it is. solver: of P1, "direct" (exact), "ppo"
+    (as published), or "updates" (exact, at the links' own powers). cap: most extra updates; limit "waiting": nor more than
+    fit while the slowest cluster does one. power_factor: power budget over the sum of the links' own powers. horizon: rounds
+    P1 looks at, by default for ever. mu, smooth, delta, delta_c: constants of its bound. floor, metric: of the distance of
+    labels. radio, labels, leader: readings of the clustering.
+    """
+    _check.one_of("solver", solver, SOLVERS)
+    _check.one_of("limit", limit, LIMITS)
+    _check.positive("threshold", threshold, zero=True)
+    _check.whole("cap", cap, least=0)
+    _check.positive("power_factor", power_factor)
+
+    def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
+        value = _log_contribution(view, topology, floor, metric)
+        is_open = _gate(view, value, threshold, scaled)
+        uplink = view.uplink.pick(topology.host)
+        assert uplink.snr_per_w is not None and uplink.bandwidth_hz is not None
+        waiting = extra_updates(_update_s(view, topology), cap=cap)
+        update_j = np.asarray(view.compute_power_w * (topology.cover @ view.work_s))  # of all members
+        n_params = max(1, round(view.model_bits / BITS))
+        energy_j = float(uplink.energy_j(BITS * n_params).sum() + (1 + waiting) @ update_j)
+        own_w = np.broadcast_to(np.asarray(uplink.power_w, dtype=np.float64), waiting.shape)
+        share = np.where(topology.cover, view.n_samples, 0) / (topology.cover @ view.n_samples)[:, None]
+        problem = Problem(
+            weight=contribution_weights(value),
+            delta_c=np.full(len(value), delta_c),
+            concentration=(share**2).sum(axis=1),
+            gain=uplink.snr_per_w,
+            noise_w=1.0,  # the SNR for each watt is the gain for each watt of noise
+            update_j=update_j,
+            cap=np.where(is_open, waiting if limit == "waiting" else cap, 0).astype(np.float64),
+            energy_budget_j=energy_j,
+            power_budget_w=float(power_factor * own_w.sum()),
+            n_params=n_params,
+            lr=view.lr,
+            mu=mu,
+            smooth=smooth,
+            delta=delta,
+            horizon=horizon,
+            bandwidth_hz=uplink.bandwidth_hz,
+        )
+        found = _solved(problem, solver, own_w, waiting, rng)
+        updates = 1 + np.rint(found.n_extra).astype(np.int64)
+        notes = _notes(value, is_open) | {"head_power_w": found.power_w, "gap": found.gap, "budget_j": energy_j}
+        return Allotment(edge_rounds=updates, power_w=found.power_w, notes=notes)
+
+    base = gated(threshold, scaled, cap, floor, metric, radio, labels, leader)
+    summary = "device clusters that hear each other and have like labels; gated extra updates and powers of least error"
+    return base.with_(name="camu", summary=summary, needs=NEEDS | {Need.LINKS}, allot=allot)
+
+
+def updates_only(
+    cap: int = 9,
+    limit: str = "cap",
+    horizon: int | None = None,
+    floor: float = FLOOR,
+    metric: str = "index",
+    leader: str = "exemplar",
+) -> Method:
+    """Benchmark 3: all energy that is left goes into updates, at the links' own powers, without a gate. Options as `method`."""
+    found = method(
+        0.0, solver="updates", cap=cap, limit=limit, horizon=horizon, floor=floor, metric=metric, leader=leader
+    )
+    return found.with_(name="camu_updates_only", summary="camu that spends its energy on updates alone, without a gate")
+
+
+def gated(
+    threshold: float = 5000.0,
+    scaled: bool = True,
+    cap: int = 9,
+    floor: float = FLOOR,
+    metric: str = "index",
+    radio: str = "db_gap",
+    labels: str = "neg_sq",
+    leader: str = "exemplar",
+) -> Method:
+    """Configuration 3: extra updates that fit into the wait, if a cluster's contribution reaches `threshold`. Options as in
+    `method`."""
+    _check.positive("threshold", threshold, zero=True)
+    _check.whole("cap", cap, least=0)
+
+    def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
+        value = _log_contribution(view, topology, floor, metric)
+        is_open = _gate(view, value, threshold, scaled)
+        updates = local_updates(extra_updates(_update_s(view, topology), cap=cap), is_open)
+        return Allotment(edge_rounds=updates, notes=_notes(value, is_open))
+
+    return Method(
+        name="camu_gated",
+        summary="camu with the extra updates that fit into the wait for the slowest cluster, gated by contribution",
+        group=cluster(radio, labels, leader),
+        needs=NEEDS,
+        regroup="once",
+        weigh_cloud=by_contribution(floor, metric),
+        allot=allot,
+        cloud_uplink=in_turn,
+    )
+
+
+def ungated(cap: int = 9, floor: float = FLOOR, metric: str = "index", leader: str = "exemplar") -> Method:
+    """Benchmark 2: as `gated` for all clusters."""
+    summary = "camu with the extra updates that fit into the wait, of all clusters"
+    return gated(0.0, cap=cap, floor=floor, metric=metric, leader=leader).with_(name="camu_ungated", summary=summary)
+
+
+def single(floor: float = FLOOR, metric: str = "index", leader: str = "exemplar") -> Method:
+    """Configurations 1 and 4: as `gated` for no cluster, one update each."""
+    summary = "camu with one update of every cluster"
+    return gated(np.inf, floor=floor, metric=metric, leader=leader).with_(name="camu_single", summary=summary)
+
+
+def no_clusters(floor: float = FLOOR, metric: str = "index") -> Method:
+    """Configuration 2: every device by itself, one update, weights by contribution."""
+    return single(floor, metric).with_(
+        name="camu_no_clusters",
+        summary="camu without clusters: one update of every device, weights by contribution",
+        group=alone,
+    )
+
+
+def no_clusters_by_size() -> Method:
+    """Benchmark 1: every device by itself, one update, weights by data size."""
+    return no_clusters().with_(
+        name="camu_no_clusters_by_size",
+        summary="FedAvg by devices that send one after the other: one update, weights by data size",
+        weigh_cloud=by_total,
+    )
+
+
+def _solved(problem: Problem, solver: str, own_w: Floats, waiting: Ints, rng: np.random.Generator) -> Allocation:
+    """Powers and extra updates; own_w (N,): the links' own powers, waiting (N,): extra updates that fit into the wait."""
+    if solver == "ppo":
+        reference = own_w, np.minimum(waiting, problem.cap)
+        return learn_allocation(problem, reference, seed=int(rng.integers(2**31))).best
+    return allocate(problem, power_w=own_w if solver == "updates" else None)
+
+
+def _log_contribution(view: View, topology: Topology, floor: float, metric: str) -> Floats:
+    """ln v (N,) of the clusters."""
+    counts = topology.cover @ view.label_counts
+    return log_contribution(topology.cover @ view.n_samples, label_transport(counts, metric=metric), floor=floor)
+
+
+def _gate(view: View, value: Floats, threshold: float, scaled: bool) -> NDArray[np.bool_]:
+    if scaled and np.isfinite(threshold):
+        threshold = scaled_threshold(threshold, int(view.n_samples[view.active].sum()))
+    return gate(value, threshold)
+
+
+def _update_s(view: View, topology: Topology) -> Floats:
+    """t (N,): seconds of an update of each cluster; links inside clusters are not counted."""
+    return cluster_update_s(topology.cover, view.work_s)
+
+
+def _notes(value: Floats, is_open: NDArray[np.bool_]) -> dict[str, float | Floats]:
+    return {"contribution": contribution(value), "open_gates": float(is_open.sum())}
