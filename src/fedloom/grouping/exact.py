@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
-from fedloom.grouping.association import association_of
+from fedloom.grouping.association import association_of, fill_by_regret
 from fedloom.grouping.head_clusters import Clustering
 from fedloom.grouping.head_problem import HeadProblem, check_capacity
 from fedloom.grouping.head_scores import HeadScores
@@ -201,12 +201,17 @@ def _cp_sat(problem: HeadProblem, columns: Ints, time_limit_s: float | None) -> 
         ) from error
     n, k = problem.n_devices, len(columns)
     cost, room, weight = problem.cost[:, columns], problem.capacity[columns], problem.weights(k)
+    start = np.full(n, -1)
+    start[problem.candidates[columns]] = np.arange(k)
+    start = fill_by_regret(cost, start, room)
     cosine = problem.rows @ problem.rows.T
     units = UNITS / max(float(cost.max()), problem.alpha)
     model = cp_model.CpModel()
     b = [[model.new_bool_var("") for _ in range(k)] for _ in range(n)]
     for u in range(n):
         model.add_exactly_one(b[u])
+        for c in range(k):
+            model.add_hint(b[u][c], int(start[u]) == c)
     if problem.own_cluster:
         for c, head in enumerate(problem.candidates[columns].tolist()):
             model.add(b[head][c] == 1)
@@ -239,8 +244,8 @@ def _cp_sat(problem: HeadProblem, columns: Ints, time_limit_s: float | None) -> 
     if time_limit_s is not None:
         solver.parameters.max_time_in_seconds = time_limit_s
     status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        raise RuntimeError(f"CP-SAT found no solution within {time_limit_s} s; allow it more time")
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):  # not even the hint was looked at; psi is never negative
+        return start, Clustering(problem, columns, start).value
     cluster = np.array([[solver.value(x) for x in row] for row in b]).argmax(axis=1)
     gap = (solver.objective_value - solver.best_objective_bound) / units
     return cluster, 0.0 if status == cp_model.OPTIMAL else max(gap, 1 / units)
