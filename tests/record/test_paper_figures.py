@@ -4,11 +4,11 @@ import copy
 
 import pytest
 
-from conftest import SMALL
 from fedloom.record.folder import record
 from fedloom.record.paper_figures import COLUMN_IN, write_figures
 from fedloom.record.runs import find_runs
 from fedloom.simulator import Simulation, make_method, scenario
+from small import SMALL
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from worlds import adding, fixed_topology, quadratic, snapshot, world
 
-from conftest import SMALL
 from fedloom.grouping import Topology
 from fedloom.methods import METHODS, Method
 from fedloom.methods.csahfl import method as csahfl
@@ -19,6 +18,7 @@ from fedloom.pacing import StalenessBound, lockstep, median_iqr, time_sharing
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle, settle_all
 from fedloom.simulator.federation import Federation
+from small import SMALL
 
 GOLDEN = {"delta": [1.5, 3.25, 4.25], "renorm": [1.5, 10 / 3, None], "literal": [1.5, 2.5, None]}
 
