@@ -108,6 +108,16 @@ def test_fedavg_of_both_periods():
     assert second == pytest.approx([2.475, 3.1246875], rel=1e-6)
 
 
+def test_warm_up_is_fedavg_and_gradients_are_taken_after_it(disc):
+    flat, warm = run(disc, "fedavg"), run(disc, "ddc:warmup_rounds=2:search=fast")
+    loss, energy_j = ([[m[key] for m in r.measures] for r in (flat, warm)] for key in ("loss", "energy_j"))
+    assert loss[0][:3] == loss[1][:3] and loss[0][4] != loss[1][4]
+    assert energy_j[0][:3] == energy_j[1][:3] and energy_j[0][4] != energy_j[1][4]
+    assert [(p.cloud_round, p.topology.kind) for p in warm.places] == [(1, "cloud"), (3, "head")]
+    [cold] = run(disc, "ddc:search=fast").places
+    assert not np.array_equal(cold.topology.cover, warm.places[1].topology.cover)
+
+
 @pytest.mark.parametrize("method", [around(HALVES), around(CROSSED), fedavg()])
 def test_with_equal_curvature_clusters_do_not_matter(method):
     found = [model for model, _ in play(method, 2, curvature=(1.0,) * 4, edge_rounds=2)]
@@ -204,9 +214,10 @@ def test_more_candidates_than_the_share_are_drawn_if_capacity_needs_them(disc):
     assert sorted(map(len, clusters.values())) == [2] * 10
 
 
-def test_an_interrupted_run_goes_on_with_the_same_clusters(disc, tmp_path):
+@pytest.mark.parametrize("warmup", [0, 1, 3])
+def test_an_interrupted_run_goes_on_with_the_same_clusters(disc, warmup, tmp_path):
     def simulation():
-        return Simulation(fl.scenario(disc), fl.make_method("ddc"), 3, n_workers=1)
+        return Simulation(fl.scenario(disc), fl.make_method(f"ddc:warmup_rounds={warmup}"), 3, n_workers=1)
 
     whole = record(simulation(), "ddc", tmp_path / "whole")
 

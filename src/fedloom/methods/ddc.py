@@ -40,13 +40,15 @@ def method(
     n_best: int | None = None,
     max_cycles: int | None = None,
     rank: int | None = None,
+    warmup_rounds: int = 0,
     score: bool = False,
 ) -> Method:
     """alpha: weight of c(C), 0 to 1. normalise: D_ref, "fedavg", "literal", "literal_eq18" or "energy". weighting: c(C) as the
     mean over clusters ("cluster") or devices ("size"). capacity: most devices of a head, itself included, by default a
     fifth of all. Candidates for heads are drawn: a share, though never fewer than capacity needs, or a number. search,
-    n_best, max_cycles: of the search for heads. rank: most columns of the gradients, for thousands of devices. score:
-    collect gradients at alpha = 0 too, only to note c(C)."""
+    n_best, max_cycles: of the search for heads. rank: most columns of the gradients, for thousands of devices.
+    warmup_rounds: cloud rounds of FedAvg before gradients are taken. score: collect gradients at alpha = 0 too, only to
+    note c(C)."""
     _check.one_of("normalise", normalise, NORMALISE)
     _check.one_of("weighting", weighting, WEIGHTINGS)
     _check.one_of("search", search, SEARCHES)
@@ -98,6 +100,7 @@ def method(
         group=group,
         needs=frozenset(needs),
         regroup="once",
+        warmup_rounds=warmup_rounds,
     )
 
 

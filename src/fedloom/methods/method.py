@@ -65,7 +65,7 @@ class Method:
     """Which parts, with which constants. `with_` makes a variant: any part may be combined with any other.
 
     group: who aggregates with whom, asked again at every `regroup`: "once", "moved" (a client changed cells), or
-    "cloud-round". feature_s: seconds it takes to collect a feature for grouping, if not what computing and sending
+    "cloud-round". warmup_rounds: cloud rounds of FedAvg before the first grouping. feature_s: seconds it takes to collect a feature for grouping, if not what computing and sending
     take; keep_progress: clients that trained for a feature go on from there in the first edge round. pace: how much
     work and how long to wait in an edge round. edge: "rounds" merges when a round closes, "async" merges every arrival
     at once and sends the client back to work (or the squad, if the topology has squads). uplink: when the uploads of
@@ -98,6 +98,7 @@ class Method:
     group: Group
     needs: frozenset[Need] = frozenset({Need.SIZES})
     regroup: str = "moved"
+    warmup_rounds: int = 0
     pace: PaceRule = lockstep
     edge: str = "rounds"
     box_s: float | None = None
@@ -128,6 +129,11 @@ class Method:
         if self.edge_rounds is not None:
             _check.whole("edge_rounds", self.edge_rounds)
         _check.whole("bound_every", self.bound_every, least=0)
+        _check.whole("warmup_rounds", self.warmup_rounds, least=0)
+        if self.warmup_rounds and (self.cloud != "barrier" or self.allot or self.edge == "async"):
+            raise ValueError(
+                "warmup_rounds are rounds of FedAvg: they need edge='rounds', cloud='barrier' and no allot part"
+            )
         if not 0 <= self.cluster_share <= 1:
             raise ValueError(f"cluster_share must be between 0 and 1, got {self.cluster_share:g}")
         if self.cluster_share and self.cloud != "barrier":

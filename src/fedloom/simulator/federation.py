@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fedloom import radio
 from fedloom._random import stream
 from fedloom.fleet import Fleet, Snapshot
-from fedloom.grouping import Topology, View
+from fedloom.grouping import Topology, View, one_cloud
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.mixing import Arrivals, EdgeWeights, Reports
@@ -313,7 +313,8 @@ class Federation:
             self._wake(range(len(self._groups)), self._advance(index))
             return
         now = self._snapshot = world.fleet.snapshot(g, index)
-        if now is before and method.regroup != "cloud-round":
+        due = before is None or method.regroup == "cloud-round" or g == method.warmup_rounds
+        if now is before and not due:
             return
         self._step_s = now.step_seconds(world.batch_size, world.n_samples)
         moved = before is None or not (
@@ -321,7 +322,7 @@ class Federation:
             and np.array_equal(before.in_reach, now.in_reach)
             and np.array_equal(before.active, now.active)
         )
-        if before is None or method.regroup == "cloud-round":
+        if due:
             self._regroup(self._decide(g))
         elif moved and self._topology.follow and method.regroup == "once" and not self._wander:
             self._regroup(self._topology.at_home(now.home))
@@ -472,7 +473,8 @@ class Federation:
                 self._pay_for(kind, layers)
             topology = self.decisions[g].topology
         else:
-            topology = self.method.group(view, stream(self.world.seed, "grouping", g))
+            group = one_cloud if g < self.method.warmup_rounds else self.method.group
+            topology = group(view, stream(self.world.seed, "grouping", g))
             if self._collected:
                 self.decisions[g] = Decision(asked=tuple(self._collected), topology=topology)
         return self._allotted(view, topology)
