@@ -167,3 +167,22 @@ def test_rounds_and_powers_of_clusters_are_shown_where_they_differ(here):
     assert all(f"{1000 * watt:.3g}" in shown for watt in heads.values())
     assert len({row["edge_rounds"] for row in clusters}) > 1
     assert "Per cluster" not in plan("fleet.csv", "--method", "geographic")
+
+
+def test_a_wider_band_makes_rounds_shorter_and_must_be_positive(here):
+    narrow, wide = (
+        json.loads(plan("fleet.csv", "--bandwidth-hz", hz, "--json", "--quiet"))["per_cloud_round"]["flat"]["seconds"]
+        for hz in ("1e6", "2e7")
+    )
+    assert wide < narrow
+    with pytest.raises(ValueError, match=r"bandwidth_hz must be .*, got -4"):
+        plan("fleet.csv", "--bandwidth-hz=-4")
+
+
+def test_heads_in_the_middle_that_get_too_many_devices_are_counted(here):
+    line = [f"{100 * k},0,{1 if k else 9}" for k in range(9)]  # only the first has room for all
+    Path("room.csv").write_text("\n".join(["x_m,y_m,capacity", *line]))
+    found = json.loads(plan("room.csv", "--method", "geographic", "--json", "--quiet"))
+    [said] = [note for note in found["notes"] if "more devices than their capacity" in note]
+    assert said.startswith("geographic: 1 of 1 heads")
+    assert not any("more devices" in note for note in json.loads(plan("bare.csv", "--json", "--quiet"))["notes"])

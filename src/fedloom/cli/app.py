@@ -232,6 +232,7 @@ def plan(
     exact: Annotated[
         bool, typer.Option("--exact", help="ddc: the proven best plan, for a handful of devices.")
     ] = False,
+    bandwidth_hz: Annotated[float, typer.Option(help="Of every link.")] = 1e6,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random in the search.")] = 0,
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for the plan [plans/FLEET-METHOD].")
@@ -255,6 +256,7 @@ def plan(
         capacity=capacity,
         candidates=candidates,
         exact=exact,
+        bandwidth_hz=bandwidth_hz,
         seed=seed,
         folder=folder,
         as_json=as_json,

@@ -1,6 +1,7 @@
 """`fedloom plan`: a fleet in a table, a plan of who reports to whom, and what it will take."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def plan_fleet(
     capacity: int | None,
     candidates: int | None,
     exact: bool,
+    bandwidth_hz: float,
     seed: int,
     folder: Path | None,
     as_json: bool,
@@ -52,14 +54,22 @@ def plan_fleet(
         if capacity is not None and table.capacity is not None:
             raise ValueError(f"{file} has a column capacity already; leave out --capacity or the column")
         place = np.asarray(table.position_m.mean(axis=0)) if server is None else table.to_metres(_point(server))
-        devices = devices_of(table, place, capacity=capacity, gradients=rows)
+        devices = devices_of(table, place, capacity=capacity, gradients=rows, bandwidth_hz=bandwidth_hz)
         size, model_words = _model_bytes(model_bytes, model, len(table.labels))
         work = Work(model_bytes=size, local_steps=local_steps, edge_rounds=edge_rounds)
 
         stage(STAGES[1])
-        chosen, own = _method(method, devices, alpha, candidates, exact)
+        chosen, own = _method(
+            method,
+            devices,
+            alpha,
+            candidates,
+            exact,
+            lambda k, objective: bar.update(task, figures=f"{k} heads, objective {objective:.4f}"),
+        )
         plan = make_plan(devices, chosen, work, stream(seed, "plan"))
 
+        bar.update(task, figures="")
         stage(STAGES[2])
         others = {}
         if plan.topology.kind == "head":
@@ -68,7 +78,13 @@ def plan_fleet(
             if chosen.name != near.name:
                 near = near.with_(group=heads_in_the_middle(devices, plan.n_clusters))
                 others[near.name] = make_plan(devices, near, work, stream(seed, "plan"))
-        said = _assumptions(table, server, model_words, chosen, own)
+        said = _assumptions(table, server, model_words, chosen, own, devices.link.bandwidth_hz)
+        for one in (plan, *others.values()):
+            if over := int(one.topology.notes.get("over_capacity", 0)):
+                said.append(
+                    f"{one.name}: {over} of {one.n_clusters} heads get more devices than their capacity; there is no room for "
+                    "everybody with so few heads where they would stand"
+                )
         if plan.topology.notes.get("candidates") == plan.n_clusters < devices.candidate.sum():
             said.append(f"all {plan.n_clusters} devices considered became heads; --candidates lets it look at more")
         if exact:
@@ -95,7 +111,14 @@ def plan_fleet(
         _say(planned, files, quiet)
 
 
-def _method(text: str, devices: Any, alpha: float | None, candidates: int | None, exact: bool) -> tuple[Any, bool]:
+def _method(
+    text: str,
+    devices: Any,
+    alpha: float | None,
+    candidates: int | None,
+    exact: bool,
+    watch: Callable[[int, float], None],
+) -> tuple[Any, bool]:
     """The method, and whether it goes by the fleet's capacities and candidates."""
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
@@ -109,7 +132,7 @@ def _method(text: str, devices: Any, alpha: float | None, candidates: int | None
             raise ValueError(
                 f"options of ddc in a plan are --alpha, --capacity, --candidates and --exact; got {options!r}"
             )
-        group = heads_by_data_and_distance(devices, alpha=alpha, n_candidates=candidates, exact=exact)
+        group = heads_by_data_and_distance(devices, alpha=alpha, n_candidates=candidates, exact=exact, watch=watch)
         return ddc.method(alpha=DATA_WEIGHT if alpha is None else alpha).with_(group=group), True
     given = {"--alpha": alpha is not None, "--candidates": candidates is not None, "--exact": exact}
     if any(given.values()):
@@ -153,13 +176,15 @@ def _model_bytes(n_bytes: int | None, name: str | None, n_classes: int) -> tuple
     )
 
 
-def _assumptions(table: Any, server: str | None, model_words: str, method: Any, own: bool) -> list[str]:
+def _assumptions(
+    table: Any, server: str | None, model_words: str, method: Any, own: bool, bandwidth_hz: float
+) -> list[str]:
     said = []
     if server is None:
         said.append("the server stands in the middle of the fleet, the mean of all positions (--server)")
     said.append(
-        "links: Shannon rate in 1 MHz over a path loss of 128.1 + 37.6 log10(km) dB; the server sends at 1 W and its energy "
-        "is not counted; nor is that of computing"
+        f"links: Shannon rate in {bandwidth_hz / 1e6:g} MHz (--bandwidth-hz) over a path loss of 128.1 + 37.6 log10(km) dB; "
+        "the server sends at 1 W and its energy is not counted; nor is that of computing"
     )
     if model_words:
         said.append(model_words)

@@ -16,6 +16,7 @@ The published text leaves open, and here is: the start, heads opened one by one 
 until there is room for everybody; "first", as above; a smallest gain of 1e-9 of Psi; values are kept per set of heads.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -85,6 +86,7 @@ def select_heads(
     n_best: int | None = None,
     max_cycles: int | None = None,
     effort: Effort | None = None,
+    watch: Callable[[int, float], None] | None = None,
     rng: np.random.Generator,
 ) -> HeadSelection:
     """Heads and the head of each device, with Psi as small as the search finds it.
@@ -92,7 +94,7 @@ def select_heads(
     start: heads to begin with, with room for everybody. search: see above; "auto" is "full" for small instances. n_best, for
     the fast search: trials associated after each estimate, by default 8 up to 1,000 devices and 3 above. max_cycles: most
     rounds of the three passes. effort: of an association; in the fast search only of the last one, which is made for the
-    heads found.
+    heads found. watch: told the number of heads and Psi after every set of heads that was tried.
     """
     _check.one_of("search", search, SEARCHES)
     n, n_candidates = problem.distance_m.shape
@@ -110,6 +112,7 @@ def select_heads(
         n_best=n_best or (8 if n <= 1000 else 3),
         effort=effort or default_effort(n),
         rng=rng,
+        watch=watch,
     )
     with one_thread(problem):
         work.begin(columns)
@@ -149,8 +152,16 @@ class _Search:
     """
 
     def __init__(
-        self, problem: HeadProblem, *, full: bool, n_best: int, effort: Effort, rng: np.random.Generator
+        self,
+        problem: HeadProblem,
+        *,
+        full: bool,
+        n_best: int,
+        effort: Effort,
+        rng: np.random.Generator,
+        watch: Callable[[int, float], None] | None,
     ) -> None:
+        self.watch = watch
         self.problem, self.full, self.n_best, self.effort, self.rng = problem, full, n_best, effort, rng
         self.quick = Effort(n_starts=1, n_kicks=8 if problem.n_devices <= 300 else 0, n_swap_rounds=1)
         self.seen: set[frozenset[int]] = set()
@@ -228,6 +239,8 @@ class _Search:
         self.seen.add(self._heads((opened, closed)))
         trial = self._associated(opened, closed)
         objective = self._objective(trial)
+        if self.watch is not None:
+            self.watch(len(self.now.columns), self.objective)
         if not objective < self.objective - GAIN * max(1.0, abs(self.objective)):
             return False
         self.now, self.objective = trial, objective

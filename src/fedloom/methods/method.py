@@ -65,19 +65,19 @@ class Method:
     """Which parts, with which constants. `with_` makes a variant: any part may be combined with any other.
 
     group: who aggregates with whom, asked again at every `regroup`: "once", "moved" (a client changed cells), or
-    "cloud-round". warmup_rounds: cloud rounds of FedAvg before the first grouping. feature_s: seconds it takes to collect a feature for grouping, if not what computing and sending
-    take; keep_progress: clients that trained for a feature go on from there in the first edge round. pace: how much
-    work and how long to wait in an edge round. edge: "rounds" merges when a round closes, "async" merges every arrival
-    at once and sends the client back to work (or the squad, if the topology has squads). uplink: when the uploads of
-    clients that were sent together are over, from when their computing ends (m,) and what an upload takes (m,), if they
-    share the air; else each has a link of its own. box_s: if given, aggregators run the edge rounds that fit into so
-    many seconds as predicted, and report when they are over (or later, if jitter makes rounds longer than predicted);
-    otherwise the scenario's number of edge rounds. edge_rounds: edge rounds from one report to the next, if not the
-    scenario's; with an immediate cloud there are then more reports in a cloud round, so that it has the scenario's edge
-    rounds. periods: local work and edge rounds of each cloud round, if not the scenario's. start: the models clients
-    begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all aggregators,
-    "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud is for
-    evaluation only. proximal: mu of the local objective's proximal term.
+    "cloud-round". warmup_rounds: cloud rounds of FedAvg before the first grouping. feature_s: seconds it takes to collect a
+    feature for grouping, if not what computing and sending take; keep_progress: clients that trained for a feature go on
+    from there in the first edge round. pace: how much work and how long to wait in an edge round. edge: "rounds" merges when
+    a round closes, "async" merges every arrival at once and sends the client back to work (or the squad, if the topology has
+    squads). uplink: when the uploads of clients that were sent together are over, from when their computing ends (m,) and
+    what an upload takes (m,), if they share the air; else each has a link of its own. box_s: if given, aggregators run the
+    edge rounds that fit into so many seconds as predicted, and report when they are over (or later, if jitter makes rounds
+    longer than predicted); otherwise the scenario's number of edge rounds. edge_rounds: edge rounds from one report to the
+    next, if not the scenario's; with an immediate cloud there are then more reports in a cloud round, so that it has the
+    scenario's edge rounds. periods: local work and edge rounds of each cloud round, if not the scenario's. start: the models
+    clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all aggregators,
+    "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud is for evaluation
+    only. proximal: mu of the local objective's proximal term.
 
     cluster_share: what goes back down after a cloud merge is so much of the cluster's model, which is the mean of its
     aggregators' by their cloud weights, and the rest of the global one. bound: with an immediate cloud, how far aggregators

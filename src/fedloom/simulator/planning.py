@@ -12,13 +12,14 @@ SERVER_W and its joules are not counted: it is no device.
 K devices, N aggregators, C classes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom import radio
+from fedloom import _check, radio
 from fedloom.fleet import ComputeSettings, CoordinatesPlacement, Fleet, FleetSettings, Link, RadioLink, Snapshot
 from fedloom.fleet import compute as computing
 from fedloom.fleet.hops import radio_rate, snr_per_w
@@ -123,9 +124,12 @@ def devices_of(
     *,
     capacity: int | None = None,
     gradients: NDArray[np.floating] | None = None,
+    bandwidth_hz: float = RadioLink().bandwidth_hz,
 ) -> Devices:
     """A table's devices. What it does not say is the same for all: the simulator's 10 mW and 0.01 s per step, a mini-batch of
-    samples, `capacity` (by default a fifth of the fleet, at least LEAST_CAPACITY), and everybody may be a head."""
+    samples, `capacity` (by default a fifth of the fleet, at least LEAST_CAPACITY), and everybody may be a head.
+    bandwidth_hz: of every link."""
+    _check.positive("bandwidth_hz", bandwidth_hz)
     n = table.n_devices
     capacity = max(LEAST_CAPACITY, -(-n // 5)) if capacity is None else capacity
     n_samples = np.full(n, BATCH_SIZE) if table.n_samples is None else table.n_samples
@@ -145,6 +149,7 @@ def devices_of(
         capacity=np.minimum(limit, n),
         candidate=np.ones(n, np.bool_) if table.candidate is None else table.candidate,
         gradients=gradients,
+        link=RadioLink(bandwidth_hz=bandwidth_hz),
     )
 
 
@@ -419,12 +424,18 @@ def choose_candidates(devices: Devices, most: int, rng: np.random.Generator) -> 
 
 
 def heads_by_data_and_distance(
-    devices: Devices, *, alpha: float | None, n_candidates: int | None, exact: bool
+    devices: Devices,
+    *,
+    alpha: float | None,
+    n_candidates: int | None,
+    exact: bool,
+    watch: Callable[[int, float], None] | None = None,
 ) -> Group:
     """Grouping by gradients and distance (DDC, eq. 16 to 19) with the capacities and candidates of a fleet.
 
     Likeness is the mean over devices, not over clusters as published: no few small clusters can make up for a large one.
     alpha: weight of data against distance, by default 0.2, or 0 if nothing is known of the data. exact: the proven best.
+    watch: of the search, see `select_heads`.
     """
 
     def group(view: View, rng: np.random.Generator) -> Topology:
@@ -433,7 +444,7 @@ def heads_by_data_and_distance(
             raise ValueError(
                 f"the best plan can be proven for at most {MOST_EXACT} devices, got {devices.n}; leave out --exact"
             )
-        found = exact_heads(problem) if exact else select_heads(problem, rng=rng)
+        found = exact_heads(problem) if exact else select_heads(problem, rng=rng, watch=watch)
         notes = {"objective": found.scores.objective, "candidates": float(len(problem.candidates))}
         return Topology.of_heads(found.clusters, found.heads, devices.n, notes)
 
@@ -442,7 +453,8 @@ def heads_by_data_and_distance(
 
 def heads_in_the_middle(devices: Devices, n_clusters: int) -> Group:
     """Clusters of neighbours by k-means; the head is the candidate nearest to the middle of its cluster, and devices go to
-    the nearest head with room. If these heads have no room for everybody, capacities are not kept."""
+    the nearest head with room. If these heads have no room for everybody, capacities are not kept, and the notes count
+    the heads that are `over_capacity`."""
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         allowed = np.flatnonzero(devices.candidate)
@@ -460,7 +472,8 @@ def heads_in_the_middle(devices: Devices, n_clusters: int) -> Group:
         else:
             cluster[:] = 0
         clusters = [np.flatnonzero(cluster == c) for c in range(len(heads))]
-        return Topology.of_heads(clusters, heads, devices.n)
+        over = np.bincount(cluster, minlength=len(heads)) > devices.capacity[heads]
+        return Topology.of_heads(clusters, heads, devices.n, {"over_capacity": float(over.sum())})
 
     return group
 
