@@ -17,6 +17,7 @@ from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # told apart by colour-blind readers too
 MARKS = {HOLDS: "✔ holds", FAILS: "✘ does not hold", OPEN: "? undecided"}
+MOST_INSIDE = 5  # lines or bars whose names find room inside the axes
 
 
 def save(folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *, seeds: int, wall_s: float) -> None:
@@ -119,7 +120,10 @@ def draw(plot: Plot, path: Path) -> None:
             axes.set_xticks(range(len(plot.ticks)), plot.ticks)
         axes.set_xlabel(plot.x_label)
         axes.set_ylabel(plot.y_label)
-        axes.legend(frameon=False, fontsize=8)
+        if len(plot.series) > MOST_INSIDE:
+            figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+        else:
+            axes.legend(frameon=False, fontsize=8)
         figure.savefig(path, metadata={"Date": None})
         pyplot.close(figure)
 
