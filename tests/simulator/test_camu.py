@@ -9,7 +9,7 @@ from worlds import adding, fixed_topology, snapshot, world
 
 from fedloom._random import stream
 from fedloom.allocation import PpoSettings, Problem, learn_allocation
-from fedloom.fleet import ComputeSettings, RadioLink
+from fedloom.fleet import ComputeSettings, Fleet, FleetSettings, RadioLink
 from fedloom.fleet.hops import hop
 from fedloom.grouping import Need, Topology
 from fedloom.methods import METHODS, Method
@@ -356,6 +356,29 @@ def test_the_base_station_hears_with_all_its_antennas():
     assert 0.5 * many.snr_per_w[0] == pytest.approx(1075.9881482, rel=1e-8)
     assert many.rate_bit_s[0] == pytest.approx(10.0727867e6, rel=1e-8)
     assert np.array_equal(many.sent_at(np.array([0.5])).rate_bit_s, many.rate_bit_s)
+
+
+def test_fading_keeps_the_mean_gain_and_evens_out_over_antennas():
+    plain, one, many = (
+        hop(UPLINK.model_copy(update=changes), np.full(20_000, 50.0), np.random.default_rng(1))
+        for changes in ({}, {"antennas": 1, "fading": "rayleigh"}, {"fading": "rayleigh"})
+    )
+    fade, of_many = 15 * one.snr_per_w / plain.snr_per_w, many.snr_per_w / plain.snr_per_w
+    assert fade.mean() == pytest.approx(1, abs=0.02) and fade.var() == pytest.approx(1, abs=0.05)  # exponential
+    assert np.mean(fade > 1) == pytest.approx(np.exp(-1), abs=0.01)
+    assert of_many.mean() == pytest.approx(1, abs=0.01) and of_many.var() == pytest.approx(1 / 15, rel=0.05)
+    assert np.array_equal(many.sent_at(np.full(20_000, 0.5)).rate_bit_s, many.rate_bit_s)
+
+
+def test_faded_links_between_devices_are_the_same_both_ways_and_the_same_in_every_round():
+    fade = {"kind": "radio", "fading": "rayleigh"}
+    fleet = Fleet.from_settings(FleetSettings(n_devices=6, device_device=fade), seed=3)
+    rate = fleet.snapshot(0).d2d.rate_bit_s
+    assert np.array_equal(rate, rate.T) and np.isinf(np.diag(rate)).all()
+    assert np.array_equal(fleet.snapshot(5).d2d.rate_bit_s, rate)
+    plain = Fleet.from_settings(FleetSettings(n_devices=6, device_device={"kind": "radio"}), seed=3)
+    off = ~np.eye(6, dtype=bool)
+    assert (plain.snapshot(0).d2d.rate_bit_s[off] != rate[off]).all()
 
 
 def test_noise_is_drawn_by_seed_round_and_aggregator():

@@ -35,8 +35,9 @@ def hop(settings: HopLink, distance_m: Array, rng: np.random.Generator) -> Link:
     elif isinstance(settings, RateLink):
         rate = _rates(settings, distance_m.shape[-1], rng)
     elif isinstance(settings, RadioLink):
-        link = _link(settings.power_w, 0.0, radio_rate(settings, distance_m), distance_m.shape)
-        per_w = np.broadcast_to(snr_per_w(settings, distance_m), distance_m.shape)
+        fade = _fade(settings, distance_m.shape, rng)
+        link = _link(settings.power_w, 0.0, radio_rate(settings, distance_m, fade), distance_m.shape)
+        per_w = np.broadcast_to(snr_per_w(settings, distance_m, fade), distance_m.shape)
         return replace(link, snr_per_w=per_w, bandwidth_hz=settings.bandwidth_hz)
     return _link(settings.power_w, seconds, rate, distance_m.shape)
 
@@ -51,7 +52,9 @@ def peers(settings: PeerLink, positions_m: Array, rng: np.random.Generator) -> L
     elif isinstance(settings, RateLink):
         rate = links.of_pairs(n, _rates(settings, n * (n - 1) // 2, rng))
     elif isinstance(settings, RadioLink):
-        rate = links.by_distance(positions_m, partial(radio_rate, settings))
+        fade = _fade(settings, (n * (n - 1) // 2,), rng)
+        both = fade if isinstance(fade, float) else links.of_pairs(n, fade)
+        rate = links.by_distance(positions_m, partial(radio_rate, settings, fade=both))
     elif isinstance(settings, DrawnLinks):
         rate = links.drawn(n, settings.low, settings.high, rng, settings.integer) * settings.unit_bit_s
     elif isinstance(settings, GivenLinks):
@@ -72,16 +75,24 @@ def only_in_reach(link: Link, in_reach: NDArray[np.bool_]) -> Link:
     return _link(link.power_w, link.fixed_s, rate, in_reach.shape)
 
 
-def radio_rate(settings: RadioLink, distance_m: Array) -> Array:
-    """Shannon rate in bit/s at `distance_m`, the same shape."""
+def radio_rate(settings: RadioLink, distance_m: Array, fade: float | Array = 1.0) -> Array:
+    """Shannon rate in bit/s at `distance_m`, the same shape; `fade` multiplies the gain."""
     noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
-    return radio.shannon_rate(settings.bandwidth_hz, radio.snr(settings.power_w, _gain(settings, distance_m), noise_w))
+    gain = fade * _gain(settings, distance_m)
+    return radio.shannon_rate(settings.bandwidth_hz, radio.snr(settings.power_w, gain, noise_w))
 
 
-def snr_per_w(settings: RadioLink, distance_m: Array) -> Array:
-    """SNR at `distance_m` for each watt that is sent, the same shape."""
+def snr_per_w(settings: RadioLink, distance_m: Array, fade: float | Array = 1.0) -> Array:
+    """SNR at `distance_m` for each watt that is sent, the same shape; `fade` multiplies the gain."""
     noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
-    return radio.snr(1.0, _gain(settings, distance_m), noise_w)
+    return radio.snr(1.0, fade * _gain(settings, distance_m), noise_w)
+
+
+def _fade(settings: RadioLink, shape: tuple[int, ...], rng: np.random.Generator) -> float | Array:
+    """|g|^2 / antennas of g ~ CN(0, I), which has a mean of 1; nothing is drawn without fading."""
+    if settings.fading == "none":
+        return 1.0
+    return rng.standard_gamma(settings.antennas, shape) / settings.antennas
 
 
 def _gain(settings: RadioLink, distance_m: Array) -> Array:

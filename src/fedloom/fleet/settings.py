@@ -266,13 +266,15 @@ class RateLink(Settings):
 
 class RadioLink(Settings):
     """Shannon rate over the distance of sender and receiver (DDC, section 5). `antennas` of the receiver, whose signals
-    are combined: so many times the SNR of one (CAMU, section 3.1)."""
+    are combined: so many times the SNR of one (CAMU, section 3.1). `fading` "rayleigh": the gain of every link, of mean 1
+    over the path's, is drawn when links are: once, or as `redraw.links` says; between devices the same in both directions."""
 
     kind: Literal["radio"] = "radio"
     power_w: Positive = 0.01
     bandwidth_hz: Positive = 1e6
     noise_dbm_hz: float = -173.0
     antennas: int = Field(default=1, ge=1)
+    fading: Literal["none", "rayleigh"] = "none"
     path_loss: PathLoss = LogDistanceLoss()
 
 
