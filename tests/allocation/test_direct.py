@@ -235,3 +235,15 @@ def test_projection_of_anything_is_feasible_and_of_that_the_same(seed, reading):
 def test_what_cannot_be_is_refused(call, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         call()
+
+
+def test_what_rounding_down_saves_is_sent_with():
+    problem = g6(power_budget_w=np.inf)
+    power, n = to_whole(problem, [0.5, 0.5, 0.5], [1.5, 4.4, 0])
+    np.testing.assert_array_equal(n, [1, 4, 0])
+    assert problem.energy_j(power, n) == pytest.approx(problem.energy_budget_j, rel=1e-9) and (power > 0.5).all()
+    assert power == pytest.approx(power[0])  # by one factor
+    limited, _ = to_whole(g6(power_budget_w=1.6), [0.5, 0.5, 0.5], [1.5, 4.4, 0])
+    assert limited.sum() == pytest.approx(1.6, rel=1e-9) and limited.sum() <= 1.6
+    same, n = to_whole(problem, [0.1, 0.2, 0.3], [1, 2, 0])  # whole and affordable: as it is
+    np.testing.assert_allclose(same, [0.1, 0.2, 0.3], rtol=1e-15)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.utils.env_checker import check_env
-from instance import BENCHMARK_2, g6
+from instance import BENCHMARK_2, ENERGY_J, g6
 
 from fedloom.allocation import PpoSettings, allocate, learn_allocation, random_allocation
 from fedloom.allocation.environment import AllocationEnv
@@ -23,8 +23,11 @@ def env_of(**changes):
 
 
 @pytest.mark.slow
-def test_it_comes_within_two_percent_of_the_optimum():
-    problem = g6()
+@pytest.mark.parametrize(
+    "changes", [{}, {"power_budget_w": np.inf}, {"energy_budget_j": 0.7 * ENERGY_J}], ids=["i", "ii", "iii"]
+)
+def test_it_comes_within_two_percent_of_the_optimum(changes):
+    problem = g6(**changes)
     found = learn_allocation(problem, BENCHMARK_2, seed=0)
     assert found.n_evaluations <= 10_000
     best = allocate(problem).gap

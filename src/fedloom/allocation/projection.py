@@ -54,18 +54,45 @@ def within_energy(problem: Problem, power_w: Floats, upload_j: float) -> Floats:
 def to_whole(problem: Problem, power_w: ArrayLike, n_extra: ArrayLike) -> tuple[Floats, Floats]:
     """The better of two feasible allocations with whole updates near this one, which is projected first.
 
-    Rounded down at the same powers; or rounded, with powers lowered to pay for that.
+    Rounded down, with powers raised by one factor to spend what that saves; or rounded, with powers lowered or raised.
     """
     power, n = project(problem, power_w, n_extra)
     down = np.floor(n + 1e-9)
     near = np.minimum(np.rint(n), problem.cap)
+    fewer = power if (down == n).all() else up_to_energy(problem, power, down)
     if (near == down).all() or problem.contraction(near) < 0:
-        return power, down
+        return fewer, down
     try:
-        lower = within_energy(problem, power, problem.energy_budget_j - problem.compute_j(near))
+        paid = within_energy(problem, power, problem.energy_budget_j - problem.compute_j(near))
     except ValueError:  # not at any power
-        return power, down
-    return (lower, near) if problem.gap(lower, near) < problem.gap(power, down) else (power, down)
+        return fewer, down
+    paid = up_to_energy(problem, paid, near)
+    return (paid, near) if problem.gap(paid, near) < problem.gap(fewer, down) else (fewer, down)
+
+
+def up_to_energy(problem: Problem, power_w: Floats, n_extra: Floats) -> Floats:
+    """Powers (C,) raised by one factor until energy or power is used up; the allocation must be feasible."""
+    from scipy.optimize import brentq  # takes long to import
+
+    upload_j = problem.energy_budget_j - problem.compute_j(n_extra)
+    most = float(np.log(problem.power_budget_w / problem.power_w(power_w))) / problem.power_exponent
+
+    def excess(log_factor: float) -> float:
+        return float(problem.upload_j(power_w * np.exp(log_factor)).sum()) - upload_j
+
+    if excess(0.0) >= 0 or most <= 0:
+        return power_w
+    high = min(most, 1.0)
+    while high < most and excess(high) < 0:
+        high = min(most, 2 * high)
+    found = high if excess(high) <= 0 else float(brentq(excess, 0.0, high, xtol=1e-13))
+    raised = power_w * np.exp(found)
+    while (
+        problem.energy_j(raised, n_extra) > problem.energy_budget_j or problem.power_w(raised) > problem.power_budget_w
+    ):
+        found -= 1e-12  # rounding
+        raised = power_w * np.exp(found)
+    return np.asarray(raised)
 
 
 def top_power_w(problem: Problem) -> float:
