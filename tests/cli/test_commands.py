@@ -8,6 +8,9 @@ import sys
 import time
 
 import pytest
+from typer.testing import CliRunner
+
+from fedloom.cli.app import app
 
 
 def fedloom(*args, cwd, code=0):
@@ -44,6 +47,14 @@ def test_dry_run_writes_nothing(here):
     out = fedloom("run", "small.yaml", "--dry-run", "--verbose", cwd=here)
     assert "of simulated time" in out and "accuracy" not in out
     assert sorted(p.name for p in here.iterdir()) == ["small.yaml"]
+
+
+def test_classes_that_nobody_has_are_named(here, monkeypatch):
+    monkeypatch.chdir(here)
+    args = ["run", "small.yaml", "--dry-run", "--set", "fleet.n_devices=2", "--set", "task.partition.classes_per_client=1"]
+    done = CliRunner().invoke(app, args)
+    assert "note: no client has samples of class " in done.stderr
+    assert "note" not in CliRunner().invoke(app, ["run", "small.yaml", "--dry-run"]).stderr
 
 
 @pytest.mark.slow  # a process for each

@@ -112,6 +112,13 @@ def run(
     )
     if verbose:
         _describe(simulation, method)
+    nobody = [c for c, n in enumerate(simulation.label_counts.sum(axis=0)) if n == 0]
+    if nobody and not quiet:
+        notes.print(
+            f"note: no client has samples of class {', '.join(map(str, nobody))}; nobody can learn to tell it",
+            highlight=False,
+            soft_wrap=True,
+        )
     where = folder or Path("runs") / f"{chosen.name}-{method.replace(':', '-')}-s{seed}"
     total = chosen.training.cloud_rounds
     name = f"{chosen.name} · {method}"
