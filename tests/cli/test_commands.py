@@ -51,7 +51,15 @@ def test_dry_run_writes_nothing(here):
 
 def test_classes_that_nobody_has_are_named(here, monkeypatch):
     monkeypatch.chdir(here)
-    args = ["run", "small.yaml", "--dry-run", "--set", "fleet.n_devices=2", "--set", "task.partition.classes_per_client=1"]
+    args = [
+        "run",
+        "small.yaml",
+        "--dry-run",
+        "--set",
+        "fleet.n_devices=2",
+        "--set",
+        "task.partition.classes_per_client=1",
+    ]
     done = CliRunner().invoke(app, args)
     assert "note: no client has samples of class " in done.stderr
     assert "note" not in CliRunner().invoke(app, ["run", "small.yaml", "--dry-run"]).stderr

@@ -1,6 +1,7 @@
 """The report of folders small enough to know what every figure must hold."""
 
 import base64
+import dataclasses
 import gzip
 import json
 import re
@@ -212,6 +213,17 @@ def test_long_curves_are_thinned_to_their_ends(tmp_path):
     curve = curves.mean_curve([run], "seconds")
     assert len(curve.x) <= curves.MOST_POINTS and (curve.x[0], curve.x[-1], curve.mean[-1]) == (0, n - 1, 1)
     assert curve.std is None
+
+
+def test_the_map_shows_the_powers_that_heads_were_given(tmp_path):
+    run = write_run(tmp_path / "a", places=MOVING)
+    assert run.topology is not None
+    assert figures.head_powers(run.topology) == {} and trace(figures.map_figure(run), "cluster head").mode == "markers"
+    power_w = pl.when(pl.col("aggregator") == 0).then(0.25).otherwise(0.0123)
+    given = dataclasses.replace(run, topology=run.topology.with_columns(head_power_w=power_w))
+    heads = trace(figures.map_figure(given), "cluster head")
+    assert list(heads.customdata) == ["0.25 W", "12 mW"] and heads.mode == "markers+text"
+    assert list(heads.text) == ["head 0<br>sends with 0.25 W", "head 2<br>sends with 12 mW"]
 
 
 def test_the_map_shows_bridging_and_idle_devices_and_servers(runs):

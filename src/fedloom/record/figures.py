@@ -124,7 +124,7 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
     frames = [-1] * len(fixed) + [i for i, traces in enumerate(moving) for _ in traces]
     figure.update_layout(
         shared_layout(height=430, margin={"l": 60, "r": 10, "t": 10, "b": 50}),
-        shapes=_cell_shapes(run),
+        shapes=_areas(run),
         hovermode="closest",
         meta={"rounds": rounds, "frames": frames},
     )
@@ -230,13 +230,17 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
                 {"size": size, "symbol": "x-thin", "line": {"width": 1.5, "color": NEUTRAL}},
             )
         )
+    powers, sends = head_powers(place), "<br>sends with {}"
     if standing:
         at_one = list(standing.values())
         traces.append(
             go.Scatter(
                 x=[standing[n][0] for n in standing],
                 y=[standing[n][1] for n in standing],
-                mode="markers",
+                mode="markers+text" if powers and len(standing) <= 15 else "markers",
+                texttemplate="%{customdata}",
+                textposition=["top center" if i % 2 else "bottom center" for i in _from_the_left(standing)],
+                customdata=[powers.get(n, "") for n in standing],
                 marker={
                     "symbol": "star" if kind == "head" else "square",
                     "size": (16 if kind == "head" else 13) if len(standing) <= 15 else 9,
@@ -244,11 +248,25 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
                     "line": {"width": 1.5 if len(standing) <= 15 else 1, "color": "#222222"},
                 },
                 name="cluster head" if kind == "head" else "edge server",
-                text=[names[n] for n in standing],
+                text=[f"{names[n]}{sends.format(powers[n]) if n in powers else ''}" for n in standing],
                 hovertemplate="%{text}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
             )
         )
     return traces
+
+
+def _from_the_left(at: dict[int, tuple[float, float]]) -> list[int]:
+    """The place of each point in the order of x: names above and below in turn collide less."""
+    order = sorted(at, key=lambda n: at[n])
+    return [order.index(n) for n in at]
+
+
+def head_powers(place: pl.DataFrame) -> dict[int, str]:
+    """The power with which each head sends to the cloud, where a method has chosen it, as text."""
+    if "head_power_w" not in place.columns:
+        return {}
+    pairs = place.select("aggregator", "head_power_w").unique().drop_nulls().drop_nans().sort("aggregator").iter_rows()
+    return {int(n): f"{watt:.2g} W" if watt >= 0.1 else f"{1000 * watt:.2g} mW" for n, watt in pairs}
 
 
 def stands(run: Run, place: pl.DataFrame, at: dict[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
@@ -301,21 +319,20 @@ def link_qualities(place: pl.DataFrame) -> dict[int, str]:
     return names
 
 
-def _cell_shapes(run: Run) -> list[dict[str, Any]]:
-    """Circles of the cells; none for a cell that reaches everybody."""
-    style = {"type": "circle", "layer": "below", "line": {"width": 1, "dash": "dot", "color": NEUTRAL}}
-    return [
-        style
-        | {
-            "x0": c[0] - r,
-            "x1": c[0] + r,
-            "y0": c[1] - r,
-            "y1": c[1] + r,
-            "fillcolor": "rgba(138,143,153,0.05)",
-        }
+def _areas(run: Run) -> list[dict[str, Any]]:
+    """Circles of the cells, none for a cell that reaches everybody, and rectangles of regions."""
+    style = {
+        "layer": "below",
+        "line": {"width": 1, "dash": "dot", "color": NEUTRAL},
+        "fillcolor": "rgba(138,143,153,0.05)",
+    }
+    cells = [
+        style | {"type": "circle", "x0": c[0] - r, "x1": c[0] + r, "y0": c[1] - r, "y1": c[1] + r}
         for c, r in zip(run.cells.get("centre_m") or [], run.cells.get("radius_m") or [])
         if r is not None
     ]
+    regions = ((run.scenario.get("fleet") or {}).get("placement") or {}).get("regions_m") or []
+    return cells + [style | {"type": "rect", "x0": x0, "x1": x1, "y0": y0, "y1": y1} for x0, x1, y0, y1 in regions]
 
 
 @dataclass(frozen=True)

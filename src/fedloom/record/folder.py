@@ -332,7 +332,8 @@ def _write_metrics(folder: Path, measures: list[Measures]) -> None:
 
 def _write_topology(folder: Path, simulation: "Simulation") -> None:
     """Columns: cloud_round from which the line holds, client, aggregator (-1: takes no part), kind, host, home, x_m, y_m,
-    up_s: seconds to send a model to the aggregators, over the slowest link."""
+    up_s: seconds to send a model to the aggregators, over the slowest link; and what the grouping noted of each
+    aggregator, such as head_power_w."""
     import polars
 
     frames = []
@@ -352,8 +353,11 @@ def _write_topology(folder: Path, simulation: "Simulation") -> None:
             "y_m": position[client, 1],
             "up_s": place.up_s[client],
         }
+        for name, value in place.topology.notes.items():
+            if np.shape(value) == (len(cover),):
+                columns[name] = np.append(value, np.nan)[aggregator]
         frames.append(polars.DataFrame(columns).sort("client", "aggregator"))
-    _write_parquet(folder / "topology.parquet", polars.concat(frames))
+    _write_parquet(folder / "topology.parquet", polars.concat(frames, how="diagonal"))
 
 
 def _write_timeline(folder: Path, simulation: "Simulation") -> None:

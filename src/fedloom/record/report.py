@@ -32,6 +32,7 @@ from fedloom.record.figures import (
     client_labels_figure,
     clusters,
     distinct_topologies,
+    head_powers,
     hop_style,
     labels_figure,
     ledger_figure,
@@ -280,7 +281,8 @@ def _maps(runs: Sequence[Run], figures: _Figures) -> str:
     key = "".join(f"<span>{sign} {name}</span>" for name, sign in SIGNS.items() if name in drawn)
     return (
         '<section id="map"><h2>The map</h2><p class="note">Colours tell the clusters apart; dotted circles are the '
-        f"reach of cells; lines go to a device’s aggregators. Methods that group alike share a map. Seed {seeds}."
+        "reach of cells, rectangles regions; lines go to a device’s aggregators. Methods that group alike share a map. "
+        f"Seed {seeds}."
         f"{_left_out(groups)}</p>"
         f'<div class="chips key">{key}</div><div class="grid">{"".join(cards)}</div></section>'
     )
@@ -309,6 +311,8 @@ def _map_words(run: Run, place: pl.DataFrame) -> str:
         words = f"Where the devices are, and the {n} edge cluster{'s' if n > 1 else ''} they report to."
     else:
         words = f"Where the devices are, and the {n} clusters they form, each with a device as its head."
+        if head_powers(place):
+            words += " Beside heads: the power they were given to send with."
     idle = place.filter(place["aggregator"] < 0)["client"].to_list()
     for text, devices in (("report to several aggregators", bridging(place)), ("take no part", idle)):
         if devices:
