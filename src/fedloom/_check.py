@@ -37,3 +37,13 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """A word out of `choices`."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+
+
+def few_enough(algorithm: str, n_clients: int, most: int) -> None:
+    """At most so many clients for an algorithm that compares all pairs of them."""
+    if n_clients > most:
+        raise ValueError(
+            f"{algorithm} compares all pairs of clients and does at most {most:,} of them, got {n_clients:,}: the memory grows "
+            f"with the square of their number, the time faster; use fewer clients, or a method that groups by cells, such as "
+            f"hierfedavg or hhfl"
+        )

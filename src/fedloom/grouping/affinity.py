@@ -41,6 +41,7 @@ Mask = NDArray[np.bool_]
 
 RADIO = ("db_gap", "snr_db", "pos_snr_sq", "neg_dist_sq", "neg_bs_snr_diff_sq", "literal")
 LABELS = ("neg_sq", "neg_sq_sq", "literal")
+MOST_CLIENTS = 5000  # 4,000 take a minute and 2 GB
 LEADERS = ("exemplar", "best_bs_snr")
 AVAILABILITIES = ("sum", "literal")
 

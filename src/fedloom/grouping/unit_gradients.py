@@ -16,6 +16,7 @@ from fedloom.grouping.directions import gram_matrix
 
 Floats = NDArray[np.float64]
 
+RANK = 64  # enough for cosines of first gradients to about 1e-3
 RANK_ROUNDING = 1e-13  # eigenvalues of cosines below this share of the largest are 0
 
 

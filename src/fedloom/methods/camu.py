@@ -33,6 +33,7 @@ from fedloom import _check
 from fedloom.allocation import Allocation, Problem, allocate, learn_allocation
 from fedloom.allocation.problem import BITS
 from fedloom.grouping import Need, Topology, View, dual_segment
+from fedloom.grouping.affinity import MOST_CLIENTS
 from fedloom.methods.method import Allotment, Group, Method, WeighCloud
 from fedloom.mixing import (
     CloudWeights,
@@ -61,6 +62,7 @@ def cluster(radio: str = "db_gap", labels: str = "neg_sq", leader: str = "exempl
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.active)
+        _check.few_enough("affinity propagation", len(who), MOST_CLIENTS)
         position_m = view.position_m[who]
         snr = snr_matrix(1.0, channel_gains(position_m, view.server_m), 1.0)
         found = dual_segment(snr, view.label_counts[who], position_m, radio=radio, labels=labels, leader=leader)

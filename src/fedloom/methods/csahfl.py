@@ -19,6 +19,7 @@ import numpy as np
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, angle_clusters, home_cells, proximity
+from fedloom.grouping.principal_angles import MOST_CLIENTS
 from fedloom.methods.method import Group, Method, WeighCloud
 from fedloom.mixing import CloudWeights, Reports, discounted, kl_cloud_weights
 from fedloom.mixing.weights import Floats
@@ -110,6 +111,7 @@ def by_signature(
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.active)
+        _check.few_enough("clustering by angles", len(who), MOST_CLIENTS[signature])
         found = view.features(SIGNATURES[signature], p)[who]
         angles = proximity([u[:, u.any(axis=0)] for u in found], metric)  # type: ignore[arg-type]
         label = angle_clusters(angles, beta_deg=beta, linkage=linkage)  # type: ignore[arg-type]

@@ -24,9 +24,12 @@ from fedloom import _check
 from fedloom.grouping import Need, Topology, View, draw_candidates, head_problem, select_heads
 from fedloom.grouping.head_problem import NORMALISE, WEIGHTINGS
 from fedloom.grouping.head_selection import SEARCHES
+from fedloom.grouping.unit_gradients import RANK
 from fedloom.methods.method import Method
 
 SHARE = 5  # by default a head serves at most one in so many devices
+MOST_DRAWN = 100  # candidates, if no number is asked for and capacity does not need more
+EXACT_UP_TO = 1000  # devices whose cosines are exact by default, else of rank RANK
 
 
 def method(
@@ -45,8 +48,8 @@ def method(
 ) -> Method:
     """alpha: weight of c(C), 0 to 1. normalise: D_ref, "fedavg", "literal", "literal_eq18" or "energy". weighting: c(C) as the
     mean over clusters ("cluster") or devices ("size"). capacity: most devices of a head, itself included, by default a
-    fifth of all. Candidates for heads are drawn: a share, though never fewer than capacity needs, or a number. search,
-    n_best, max_cycles: of the search for heads. rank: most columns of the gradients, for thousands of devices.
+    fifth of all. Candidates for heads are drawn: a share, up to 100 but never fewer than capacity needs, or a number. search,
+    n_best, max_cycles: of the search for heads. rank: most columns of the gradients, by default 64 above 1,000 devices.
     warmup_rounds: cloud rounds of FedAvg before gradients are taken. score: collect gradients at alpha = 0 too, only to
     note c(C)."""
     _check.one_of("normalise", normalise, NORMALISE)
@@ -81,7 +84,7 @@ def method(
             energy_j=energy_j,
             tau2=view.edge_rounds,
             weighting=weighting,
-            rank=rank,
+            rank=RANK if rank is None and n > EXACT_UP_TO else rank,
             rng=rng,
         )
         found = select_heads(problem, search=search, n_best=n_best, max_cycles=max_cycles, rng=rng)
@@ -117,7 +120,7 @@ def heads_for(n_devices: int, n_clusters: int | None, capacity: int | None) -> i
 def _n_candidates(n_devices: int, room: int, share: float, wanted: int | None) -> int:
     needed = math.ceil(n_devices / room)
     if wanted is None:
-        return max(needed, math.ceil(share * n_devices - 1e-9))
+        return max(needed, min(MOST_DRAWN, math.ceil(share * n_devices - 1e-9)))
     if wanted > n_devices:
         raise ValueError(f"n_candidates must be at most the number of devices, {n_devices}, got {wanted}")
     if wanted < needed:

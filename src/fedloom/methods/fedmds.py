@@ -8,8 +8,11 @@ time-boxed rounds as in LTC. A+ (`fedmds_plus`) groups devices with similar time
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, similar_clusters
+from fedloom.grouping.spectral import MOST_CLIENTS
 from fedloom.methods.ltc import clusters_for, d2d_method
 from fedloom.methods.method import Method
 from fedloom.methods.random_clusters import around_heads
@@ -25,7 +28,7 @@ def method(
     """sigma: width of the kernel; n_clusters: by default one for five clients; times as for ltc."""
 
     def group(view: View, rng: np.random.Generator) -> Topology:
-        who = np.flatnonzero(view.trusted)
+        who = _all_pairs(view)
         features, n = view.features("update")[who], clusters_for(len(who), n_clusters)
         return around_heads(view, who, similar_clusters(features, view.work_s[who], n_clusters=n, sigma=sigma, rng=rng))
 
@@ -45,7 +48,7 @@ def plus(
     """sigma_t, sigma_ft: widths of the kernels of time and direction; the rest as for fedmds."""
 
     def group(view: View, rng: np.random.Generator) -> Topology:
-        who = np.flatnonzero(view.trusted)
+        who = _all_pairs(view)
         features, n = view.features("update")[who], clusters_for(len(who), n_clusters)
         return around_heads(
             view,
@@ -58,3 +61,9 @@ def plus(
     needs = {Need.SPEEDS, Need.LINKS, Need.UPDATES}
     summary = "device clusters of complementary updates and similar speed (spectral clustering), time-boxed"
     return d2d_method("fedmds_plus", summary, group, needs, box_s, feature_s, keep_progress)
+
+
+def _all_pairs(view: View) -> NDArray[np.int64]:
+    """The clients to cluster, if they are not too many for it."""
+    _check.few_enough("spectral clustering", int(view.active.sum()), MOST_CLIENTS)
+    return np.flatnonzero(view.trusted)

@@ -78,8 +78,8 @@ def _section(paper: Paper, outcome: dict[str, Any]) -> str:
     parts = [
         f"## {outcome['title']}",
         f"**Published**: {outcome['published']}",
-        f"**Ours**: `fedloom reproduce {paper.key}:{outcome['item']} --scale {scale}`, {outcome['seeds']} seeds, "
-        f"{minutes:.1f} minutes of runs.",
+        f"**Ours**: `fedloom reproduce {paper.key}:{outcome['item']} --scale {scale}`, {outcome['seeds']} "
+        f"seed{'s' * (outcome['seeds'] > 1)}, {minutes:.1f} minutes of runs.",
         _markdown(
             ("claim", "measured", "verdict"),
             [(c["text"], c["verdict"]["measured"], MARKS[c["verdict"]["state"]]) for c in outcome["claims"]],

@@ -27,6 +27,7 @@ Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
 Layers = tuple[str, ...] | int | None
 
+MOST_BYTES = 8e9  # of features that are held at a time
 NO_MODEL = ("labels", "signature", "class-signature")  # what clients know without a model
 INFERENCE = 1 / 3  # of the work of a training step: forward without backward
 
@@ -48,7 +49,7 @@ class Features:
     labels: Ints | None
 
     def size(self, kind: str, layers: Layers) -> float:
-        """What a client sends, in models."""
+        """What a client sends, in models; refused if all of it would not fit into a common machine's memory."""
         if kind in ("update", "gradient"):
             n = rows.n_values(self.model) if layers is None else len(self._columns(layers))
         elif kind in ("signature", "class-signature"):
@@ -56,6 +57,7 @@ class Features:
             n = int(np.prod(self.inputs().shape[1:])) * _rank(layers) * most
         else:
             n = self.n_outputs if kind == "prediction" else int(self.label_counts.shape[1])
+        self._check_bytes(kind, (8 if kind in NO_MODEL else 4) * n * len(self.parts))
         return n / rows.n_values(self.model)
 
     def work(self, kind: str, local_steps: Ints, pass_steps: Ints) -> Floats:
@@ -90,6 +92,14 @@ class Features:
             assert result.row is not None
             found[k] = result.row[columns] - start.row[columns]
         return found
+
+    def _check_bytes(self, kind: str, n_bytes: int) -> None:
+        if n_bytes > MOST_BYTES:
+            raise ValueError(
+                f"the {kind}s of {len(self.parts):,} clients would take {n_bytes / 1e9:.0f} GB, at most {MOST_BYTES / 1e9:.0f} GB "
+                f"are collected; use fewer clients, a smaller model, fewer of its layers, or a method that groups by cells, such "
+                f"as hierfedavg or hhfl"
+            )
 
     def _signatures(self, rank: int, per_class: bool) -> Floats:
         x = self.inputs()

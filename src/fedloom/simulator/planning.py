@@ -30,6 +30,7 @@ from fedloom.grouping.exact import exact_heads
 from fedloom.grouping.geographic import geographic_clusters
 from fedloom.grouping.head_problem import HeadProblem, head_problem
 from fedloom.grouping.head_selection import select_heads
+from fedloom.grouping.unit_gradients import RANK
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment, Group
 from fedloom.pacing import Offer, lockstep, rounds_in_box
@@ -47,7 +48,6 @@ DATA_WEIGHT = 0.2  # alpha of a plan: balance where it costs little; papers use 
 MOST_CANDIDATES = 100  # that a search looks at if nothing else is asked for
 MOST_PAIRED = 3000  # devices up to which methods may look at all pairs of them
 MOST_EXACT = 12  # devices for which the best plan is proven in reasonable time
-RANK = 64  # of gradients, enough for cosines to about 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
