@@ -97,8 +97,8 @@ class Features:
         if n_bytes > MOST_BYTES:
             raise ValueError(
                 f"the {kind}s of {len(self.parts):,} clients would take {n_bytes / 1e9:.0f} GB, at most {MOST_BYTES / 1e9:.0f} GB "
-                f"are collected; use fewer clients, a smaller model, fewer of its layers, or a method that groups by cells, such "
-                f"as hierfedavg or hhfl"
+                f"are collected; use fewer clients, a smaller model, fewer of its layers, or a method that groups by cells, "
+                f"such as hierfedavg or hhfl"
             )
 
     def _signatures(self, rank: int, per_class: bool) -> Floats:
