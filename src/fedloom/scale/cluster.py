@@ -4,12 +4,17 @@ import importlib
 import os
 import re
 import socket
+import sys
+from pathlib import Path
 from typing import Any
 
 START = (
     "start one with `ray start --head` on one machine and `ray start --address=HEAD:6379` on the others (docs/scale.md), "
     "and run fedloom on one of them"
 )
+
+
+TOKEN = Path.home() / ".ray" / "auth_token"  # where Ray keeps it
 
 
 class NoCluster(RuntimeError):
@@ -28,6 +33,7 @@ def load_ray() -> Any:
 
 def connect(address: str) -> Any:
     """The ray module, attached to the cluster at `address`: HOST:PORT, or auto for the one this machine belongs to."""
+    _use_token_as_ray_start_does()
     ray = load_ray()
     if ray.is_initialized():
         return ray
@@ -37,8 +43,21 @@ def connect(address: str) -> Any:
         ray.init(address=address, logging_level="error", log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise NoCluster(f"no Ray cluster can be used at {address!r} ({reason}); {START}") from None
+        raise NoCluster(f"no Ray cluster can be used at {address!r} ({reason}); {START}{_token_hint()}") from None
     return ray
+
+
+def _use_token_as_ray_start_does() -> None:
+    """`ray start` asks for a token if there is one, but who attaches must say so; it is read when ray is imported."""
+    there = "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ or TOKEN.exists()
+    if there and "ray" not in sys.modules:
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
+def _token_hint() -> str:
+    mode = os.environ.get("RAY_AUTH_MODE", "disabled")
+    other = "disabled" if mode == "token" else "token"
+    return f". If it is running: this was tried with RAY_AUTH_MODE={mode}; was it started with {other}?"
 
 
 def _knock(address: str) -> None:

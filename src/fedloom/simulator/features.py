@@ -96,9 +96,9 @@ class Features:
     def _check_bytes(self, kind: str, n_bytes: int) -> None:
         if n_bytes > MOST_BYTES:
             raise ValueError(
-                f"the {kind}s of {len(self.parts):,} clients would take {n_bytes / 1e9:.0f} GB, at most {MOST_BYTES / 1e9:.0f} GB "
-                f"are collected; use fewer clients, a smaller model, fewer of its layers, or a method that groups by cells, "
-                f"such as hierfedavg or hhfl"
+                f"the {kind}s of {len(self.parts):,} clients would take {n_bytes / 1e9:.0f} GB, and at most "
+                f"{MOST_BYTES / 1e9:.0f} GB are collected; use fewer clients, a smaller model, fewer of its layers, or a method "
+                "that groups by cells, such as hierfedavg or hhfl"
             )
 
     def _signatures(self, rank: int, per_class: bool) -> Floats:
