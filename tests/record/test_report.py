@@ -277,6 +277,15 @@ def test_several_clusters_on_one_server_have_names_of_their_own():
     rows = [(0, 0, "edge"), (1, 0, "edge"), (2, 1, "edge"), (-1, -1, "edge")]
     place = pl.DataFrame(rows, schema=["aggregator", "host", "kind"], orient="row")
     assert figures.aggregator_names(place) == {0: "edge 0, cluster 0", 1: "edge 0, cluster 1", 2: "edge 1"}
+    spanning = place.with_columns(cluster=pl.col("aggregator") % 2)  # edges 0 and 1 keep models of cluster 0
+    assert figures.aggregator_names(spanning)[2] == "edge 1, cluster 0"
+    assert figures.cluster_numbers(spanning) == {0: 0, 1: 1, 2: 0} and figures.cluster_numbers(place) == {}
+
+
+def test_aggregators_that_get_clients_later_have_their_names_before(tmp_path):
+    later = [(3, 2, 2, "edge", 7, 150.0, 0.0) if row[1] == 2 else (3, *row[1:]) for row in OVERLAP]
+    run = write_run(tmp_path / "a", places=[*OVERLAP, *later], work=WORK)
+    assert timeline.cluster_names(run, 1) == {0: "edge 0", 1: "edge 1", 2: "edge 7"}
 
 
 def test_label_shares_and_distance_by_hand(runs):

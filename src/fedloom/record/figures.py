@@ -78,16 +78,27 @@ def distinct_topologies(runs: Sequence[Run]) -> list[tuple[list[str], Run]]:
 
 
 def aggregator_names(place: pl.DataFrame) -> dict[int, str]:
-    """Names such as "edge 0" or "head 12", by host; with several clusters on a host also by cluster."""
+    """Names such as "edge 0" or "head 12", by host; with several clusters on a host, or clusters that span hosts, also by
+    cluster."""
     pairs = place.select("aggregator", "host", "kind").unique().sort("aggregator").rows()
     hosts = [host for aggregator, host, _ in pairs if aggregator >= 0]
+    spanning = cluster_numbers(place)
     names = {}
     for aggregator, host, kind in pairs:
         if aggregator < 0:
             continue
         name = "cloud" if kind == "cloud" else f"{kind} {host}"
-        names[int(aggregator)] = name if hosts.count(host) == 1 else f"{name}, cluster {aggregator}"
+        alone = hosts.count(host) == 1 and not spanning
+        names[int(aggregator)] = name if alone else f"{name}, cluster {spanning.get(aggregator, aggregator)}"
     return names
+
+
+def cluster_numbers(place: pl.DataFrame) -> dict[int, int]:
+    """The cluster of each aggregator, if clusters span several of them, else {}."""
+    if "cluster" not in place.columns:
+        return {}
+    pairs = place.select("aggregator", "cluster").unique().drop_nulls().iter_rows()
+    return {int(n): int(c) for n, c in pairs if n >= 0}
 
 
 def bridging(place: pl.DataFrame) -> list[int]:
@@ -213,7 +224,8 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
 
     size = 8 if len(client) <= 200 else 5
     plain = ~several & (first >= 0)
-    colors = [_cluster_color(n) for n in first[plain]]
+    of_cluster = cluster_numbers(place)
+    colors = [_cluster_color(of_cluster.get(n, n)) for n in first[plain].tolist()]
     edge = {"width": 1, "color": "rgba(255,255,255,0.7)"}
     traces = []
     if kind != "cloud" and len(place) <= 400:

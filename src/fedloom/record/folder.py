@@ -332,8 +332,8 @@ def _write_metrics(folder: Path, measures: list[Measures]) -> None:
 
 def _write_topology(folder: Path, simulation: "Simulation") -> None:
     """Columns: cloud_round from which the line holds, client, aggregator (-1: takes no part), kind, host, home, x_m, y_m,
-    up_s: seconds to send a model to the aggregators, over the slowest link; and what the grouping noted of each
-    aggregator, such as head_power_w."""
+    up_s: seconds to send a model to the aggregators, over the slowest link; cluster, where one spans several aggregators; and
+    what the grouping noted of each aggregator, such as head_power_w."""
     import polars
 
     frames = []
@@ -353,6 +353,8 @@ def _write_topology(folder: Path, simulation: "Simulation") -> None:
             "y_m": position[client, 1],
             "up_s": place.up_s[client],
         }
+        if place.topology.cluster is not None:
+            columns["cluster"] = np.append(place.topology.cluster, -1)[aggregator]
         for name, value in place.topology.notes.items():
             if np.shape(value) == (len(cover),):
                 columns[name] = np.append(value, np.nan)[aggregator]

@@ -145,22 +145,23 @@ def _round_lists(run: Run, cloud_round: int) -> dict[str, Any]:
         "end_s": found.end_s,
         "n_clients": n_all,
         "client": lines,
-        "cluster": [names.get(first[k], "no cluster") for k in lines],
+        "cluster": [names.get(first[k], f"cluster {first[k]}") for k in lines],
         "color": [CLUSTER_COLORS[first[k] % len(CLUSTER_COLORS)] for k in lines],
         "line": [line[int(k)] for k in found.client[kept]],
         "start_s": rounded(found.start_s[kept]),
         "spans": [rounded(spans) for spans in found.spans[kept].T],
         "late": np.flatnonzero(found.late[kept]).tolist(),
         "moved": np.flatnonzero(found.moved[kept]).tolist(),
-        "shares": {names.get(n, "no cluster"): rounded(values) for n, values in shares.items()},
+        "shares": {names.get(n, f"cluster {n}"): rounded(values) for n, values in shares.items()},
     }
 
 
 def cluster_names(run: Run, cloud_round: int) -> dict[int, str]:
     """Names of the aggregators in a cloud round; numbers where no topology says more."""
     place = _place(run, cloud_round)
-    if place is not None:
-        return aggregator_names(place)
+    if place is not None and run.topology is not None:  # some have clients only later, when others have moved
+        others = aggregator_names(run.topology) if place["kind"][0] == "edge" else {}
+        return others | aggregator_names(place)
     assert run.timeline is not None
     return {int(n): f"cluster {n}" for n in run.timeline["aggregator"].unique() if n is not None and n >= 0}
 
@@ -198,7 +199,7 @@ def cluster_costs(run: Run) -> dict[str, dict[str, dict[str, float]]]:
             mine = rows.cluster == cluster
             fetch, compute, upload, wait = rows.spans[mine].sum(axis=0).tolist()
             over_air = (rows.spans[mine] > 0).sum(axis=0)
-            name = names.get(cluster, "no cluster")
+            name = names.get(cluster, f"cluster {cluster}")
             sums = found.setdefault(name, {cost: dict.fromkeys(parts, 0.0) for cost, parts in COSTS.items()})
             _add(sums["seconds"], (compute, fetch + upload, wait))
             _add(sums["joules"], (compute * compute_w, upload * send_w))
