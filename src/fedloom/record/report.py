@@ -151,7 +151,9 @@ def _heading(runs: Sequence[Run], title: str, comparisons: dict[str, Comparison]
         "devices": f"{len(runs[0].clients.get('n_samples') or []):,}",
         "cells": f"{len(runs[0].cells.get('centre_m') or []):,}",
         "methods": f"{len(methods)}",
-        "seeds": ", ".join(map(str, sorted({run.seed for run in runs}))),
+        "seed" if len({run.seed for run in runs}) == 1 else "seeds": ", ".join(
+            map(str, sorted({run.seed for run in runs}))
+        ),
     }
     described = "".join(f"<div><dt>{k}</dt><dd>{_escape(v)}</dd></div>" for k, v in facts.items() if v)
     notes = "".join(f'<p class="warn">{_escape(w)}</p>' for w in comparisons["steps"].warnings)
