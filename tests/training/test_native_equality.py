@@ -2,10 +2,11 @@
 
 Errors are norms of differences over the norm of the update (of the parameters, and of the buffers by themselves).
 
-Over many steps a pooling or a ReLU whose inputs are nearly tied now and then decides the other way, and that client's model
-moves off by up to a few percent. It is no fault of either engine: against a float64 loop over 30 trainings of 50 steps (cnn-bn)
-torch was off by more than 1e-3 in four and the native engine in four, not the same ones; else both were within 6e-6.
-So after 50 steps the median over the clients has the tight bound, and every client a wide one.
+After 50 steps every client is within 1e-3. Now and then (14 of 1,152 trainings of our convolutional networks) a pooling or a
+ReLU whose inputs are tied up to rounding decides the other way, and that model moves off by up to a few percent. It does so
+with torch as well, against itself, if the start is changed in its last digits. Then the model must be that of torch, within
+1e-3, from a start that differs by at most 2e-6 of every value; or, where all of those starts part (a normalisation of nearly
+constant values: one in hundreds of random networks), no farther from torch than torch is from itself.
 """
 
 import importlib
@@ -23,7 +24,8 @@ from fedloom.training.native import BUILDS, NativeEngine
 from fedloom.training.rule import Exponential, InverseTime, LocalRule
 from fedloom.training.torch_engine import TorchEngine
 
-ONE_STEP, FIFTY_STEPS, FLIPPED = 1e-5, 1e-3, 0.1
+ONE_STEP, FIFTY_STEPS = 1e-5, 1e-3
+LAST_DIGITS, N_NEAR = 2e-6, 40  # how far apart starts are that rounding hardly tells apart, and how many are tried
 SHAPES = {
     "softmax": (1, 5, 5),
     "mlp": (7,),
@@ -84,12 +86,18 @@ def some_rows(model, n, scale=0.001):
 
 def errors(task, rule, starts, jobs, seed=3, n_workers=2):
     """The relative error of each job, the larger of parameters' and buffers'."""
-    theirs = TorchEngine(task, rule, seed, n_workers=1).train(starts, jobs).astype(np.float64)
-    ours = NativeEngine(task, rule, seed, n_workers=n_workers).train(starts, jobs).astype(np.float64)
+    theirs = TorchEngine(task, rule, seed, n_workers=1).train(starts, jobs)
+    ours = NativeEngine(task, rule, seed, n_workers=n_workers).train(starts, jobs)
+    return distances(task, ours, theirs, starts[jobs.start])
+
+
+def distances(task, ours, theirs, starts):
+    """Of each row from another (n, P), over the latter's update from its start; the larger of parameters' and buffers'."""
     assert ours.shape == theirs.shape
-    update = theirs - starts[jobs.start]
+    ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
+    update = theirs - starts
     trains = rows.trainable_mask(task.model)
-    worst = np.zeros(len(jobs))
+    worst = np.zeros(len(theirs))
     for part in (trains, ~trains):
         norm = np.linalg.norm(update[:, part], axis=1)
         difference = np.linalg.norm((ours - theirs)[:, part], axis=1)
@@ -102,9 +110,25 @@ def worst_error(*args, **options):
     return errors(*args, **options).max()
 
 
-def assert_equal_after_many_steps(*args, bound=FIFTY_STEPS):
-    found = errors(*args)
-    assert np.median(found) <= bound and found.max() <= FLIPPED, found
+def assert_equal_after_many_steps(task, rule, starts, jobs, bound=FIFTY_STEPS, seed=3):
+    found = errors(task, rule, starts, jobs, seed)
+    for i in np.flatnonzero(found > bound):
+        nearest, own = from_starts_near_by(task, rule, starts, jobs, i, seed)
+        assert nearest <= bound or found[i] <= own, (i, found, nearest, own)
+
+
+def from_starts_near_by(task, rule, starts, jobs, i, seed):
+    """Torch trains job i from starts that differ in their last digits: the distance of ours from the nearest of its models,
+    and of its own from the start itself to the farthest."""
+    start = starts[jobs.start[i]].astype(np.float64)
+    change = np.random.default_rng(0).uniform(-LAST_DIGITS, LAST_DIGITS, (N_NEAR + 1, len(start)))
+    change[0] = 0
+    near = (start * (1 + change)).astype(np.float32)
+    same = jobs.n_steps[i], np.arange(N_NEAR + 1), jobs.first_step[i], jobs.lr_step[i]
+    theirs = TorchEngine(task, rule, seed, n_workers=1).train(near, make_jobs([jobs.client[i]] * (N_NEAR + 1), *same))
+    ours = NativeEngine(task, rule, seed).train(starts, make_jobs(jobs.client[i], same[0], jobs.start[i], *same[2:]))
+    both = [distances(task, np.repeat(one, N_NEAR + 1, axis=0), theirs, near) for one in (ours, theirs[:1])]
+    return both[0].min(), both[1].max()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -143,7 +167,7 @@ def test_any_batch_size_even_larger_than_the_client(name, batch_size, drop_last)
     task = make_task(model, SHAPES[name], sizes=sizes, batch_size=batch_size, drop_last=drop_last)
     # steps through the end of a pass, so that batch sizes change within a job
     assert worst_error(task, RULES["plain"], some_rows(model, 1), make_jobs([0, 1, 2], 1)) <= ONE_STEP
-    assert_equal_after_many_steps(task, RULES["all"], some_rows(model, 1), make_jobs([0, 1, 2], 5), bound=1e-4)
+    assert_equal_after_many_steps(task, RULES["all"], some_rows(model, 1), make_jobs([0, 1, 2], 50))
 
 
 def test_a_batch_size_that_means_everything_costs_nothing():
@@ -375,7 +399,7 @@ def test_random_networks_train_as_in_torch(network, rule, squared, seed):
     task = make_task(model, shape, n_outputs, sizes=(2 * batch, batch), batch_size=batch, loss=loss)
     starts = rows.to_row(model)[None]
     assert worst_error(task, rule, starts, make_jobs([0, 1], 1), seed=seed) <= 1e-4
-    assert worst_error(task, rule, starts, make_jobs([0, 1], 3, first_step=1), seed=seed) <= 1e-3
+    assert_equal_after_many_steps(task, rule, starts, make_jobs([0, 1], 50, first_step=1), seed=seed)
     ours, theirs = NativeEngine(task, rule, 0), TorchEngine(task, rule, 0, n_workers=1)
     np.testing.assert_allclose(ours.evaluate(starts).loss, theirs.evaluate(starts).loss, rtol=1e-5, atol=1e-6)
     a, b = (engine.gradient(starts, [(0, 0)]) for engine in (ours, theirs))
