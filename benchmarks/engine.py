@@ -14,8 +14,8 @@ within 1e-4 of the update (median over clients), at the end all within 5e-2: a n
 Ratios are medians over turns of the ratio within a turn; seconds are medians. auto: which engine FedLoom would choose, and
 its speed over that of the better one. peak: multiply-adds per second of the native engine over those of torch.mm in float32
 with 2 threads; counted are convolutions and dense layers, forward and backward, without the gradient of the first layer's
-input, as if done directly: the native engine needs fewer in most
-convolutions (Winograd), so its share may be above 1. Peaks that differ between cases mean that the machine was busy: run it again.
+input, as if done directly: the native engine needs fewer in most convolutions (Winograd), so its share may be above 1. Peaks that
+differ between cases mean that the machine was busy: run it again.
 """
 
 import argparse
