@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fedloom.cli.app import app
+from fedloom.grouping import exact_heads, head_problem
+from fedloom.simulator.planning import _search
 
 CITY = Path(__file__).parents[2] / "examples" / "city-fleet.csv"
 
@@ -94,7 +96,7 @@ def test_gradients_weigh_as_alpha_says(here):
 
 def test_a_proven_plan_for_a_handful(here):
     found = json.loads(plan("bare.csv", "--exact", "--candidates", 4, "--server", "2000,0", "--json", "-q"))
-    assert found["notes"][0].startswith("the plan is proven to be the best one, with an objective of 0.")
+    assert found["notes"][0].startswith("the plan is proven to be the best one with heads among the 4 devices")
 
 
 @pytest.mark.parametrize("method", ["geographic", "ltc", "fedavg", "random_clusters"])
@@ -179,10 +181,84 @@ def test_a_wider_band_makes_rounds_shorter_and_must_be_positive(here):
         plan("fleet.csv", "--bandwidth-hz=-4")
 
 
-def test_heads_in_the_middle_that_get_too_many_devices_are_counted(here):
-    line = [f"{100 * k},0,{1 if k else 9}" for k in range(9)]  # only the first has room for all
-    Path("room.csv").write_text("\n".join(["x_m,y_m,capacity", *line]))
+def test_heads_in_the_middle_have_room_if_there_is_some_and_else_are_counted(here):
+    line = [f"{100 * k},0,{1 if k else 9},yes" for k in range(9)]  # only the first has room for all
+    Path("room.csv").write_text("\n".join(["x_m,y_m,capacity,candidate", *line]))
     found = json.loads(plan("room.csv", "--method", "geographic", "--json", "--quiet"))
+    assert not any("more devices" in note for note in found["notes"])
+    few = [f"{100 * k},0,2,{'yes' if k < 2 else 'no'}" for k in range(9)]
+    Path("few.csv").write_text("\n".join(["x_m,y_m,capacity,candidate", *few]))
+    found = json.loads(plan("few.csv", "--method", "geographic", "--json", "--quiet"))
     [said] = [note for note in found["notes"] if "more devices than their capacity" in note]
-    assert said.startswith("geographic: 1 of 1 heads")
-    assert not any("more devices" in note for note in json.loads(plan("bare.csv", "--json", "--quiet"))["notes"])
+    assert said.startswith("geographic: 1 of 2 heads")
+
+
+def test_a_proof_says_among_which_heads(here):
+    rng = np.random.default_rng(3)
+    Path("twelve.csv").write_text("x_m,y_m\n" + "\n".join(f"{x:.0f},{y:.0f}" for x, y in rng.uniform(0, 500, (12, 2))))
+    text = json.loads(plan("twelve.csv", "--exact", "--json", "--quiet"))["notes"][0]
+    assert "proven to be the best one with heads among the 10 devices considered (--candidates)" in text
+    text = json.loads(plan("bare.csv", "--exact", "--json", "--quiet"))["notes"][0]
+    assert "proven to be the best one, with an objective" in text
+
+
+def test_labels_that_tell_nothing_do_not_change_the_plan(here):
+    rng = np.random.default_rng(4)
+    places = [f"{x:.1f},{y:.1f}" for x, y in rng.uniform(0, 800, (40, 2))]
+    plans = {}
+    for name, columns, values in (
+        ("none", "", ""),
+        ("even", ",label_a,label_b", ",5,5"),
+        ("zero", ",label_a,label_b", ",0,0"),
+    ):
+        Path(f"{name}.csv").write_text("\n".join([f"x_m,y_m{columns}", *(place + values for place in places)]))
+        plans[name] = json.loads(plan(f"{name}.csv", "--server", "2000,0", "--json", "--quiet"))
+    assert len({p["per_cloud_round"]["ddc"]["clusters"] for p in plans.values()}) == 1
+    assert [any("play no part" in note for note in p["notes"]) for p in plans.values()] == [False, True, True]
+
+
+def test_ids_and_titles_are_no_markup(here):
+    Path("a$_$b.csv").write_text("id,x_m,y_m\n[/b],0,0\n[/i],100,0\n[/u],50,0")
+    assert "around [/" in plan("a$_$b.csv")
+
+
+@pytest.mark.parametrize(
+    ("files", "args", "message"),
+    [
+        ({"g.npz": b"PK\x03\x04 broken"}, ["bare.csv", "--gradients", "g.npz"], "g.npz cannot be read as gradients"),
+        ({"g.npy": b"xx"}, ["bare.csv", "--gradients", "g.npy"], "damaged or no file of numpy"),
+        ({"g.csv": b"\xff\xfe1"}, ["bare.csv", "--gradients", "g.csv"], "g.csv: expected numbers as text"),
+        ({"far.csv": b"x_m,y_m\n1e200,0\n0,0"}, ["far.csv"], "line 2, column x_m: expected a number in"),
+        ({}, ["bare.csv", "--server", "1e200,0"], "a point must be within 1e.09 m"),
+        ({"out": b""}, ["bare.csv", "--out", "out"], "out is a file; --out is the folder"),
+        ({"b.csv": b"x_m,y_m,latitude,longitude\n0,0,1,1"}, ["b.csv"], "positions in metres and in degrees"),
+    ],
+)
+def test_more_that_can_be_wrong(here, files, args, message):
+    for name, content in files.items():
+        Path(name).write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        plan(*args, "--quiet")
+
+
+def test_columns_without_a_name_are_ignored(here):
+    Path("sheet.csv").write_text("x_m,y_m,,\n0,0,,\n100,0,,\n50,90,,")
+    assert any("(column 3), (column 4)" in note for note in json.loads(plan("sheet.csv", "--json", "--quiet"))["notes"])
+
+
+def test_where_capacities_differ_the_search_begins_twice():
+    gaps = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        problem = head_problem(
+            rng.uniform(0, 300, (7, 2)),
+            np.array([1000.0, 0.0]),
+            rng.normal(size=(7, 4)),
+            alpha=0.2,
+            candidates=np.arange(7),
+            capacity=rng.integers(1, 8, 7) + (np.arange(7) == 0) * 6,
+            weighting="size",
+        )
+        best = exact_heads(problem).scores.objective
+        gaps.append(_search(problem, np.random.default_rng(0), None).scores.objective / best - 1)
+    assert min(gaps) > -1e-9 and max(gaps) < 0.05, gaps

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from fedloom.cli.show import notes, out, progress
@@ -49,6 +50,9 @@ def plan_fleet(
         from fedloom.simulator import make_method
         from fedloom.simulator.planning import Work, devices_of, heads_in_the_middle, make_plan, missing_columns
 
+        where = folder or Path("plans") / f"{file.stem}-{method.partition(':')[0]}"
+        if where.exists() and not where.is_dir():
+            raise ValueError(f"{where} is a file; --out is the folder for the plan")
         table = read_fleet(file)
         rows = None if gradients is None else read_gradients(gradients, table.n_devices)
         if capacity is not None and table.capacity is not None:
@@ -82,15 +86,22 @@ def plan_fleet(
         for one in (plan, *others.values()):
             if over := int(one.topology.notes.get("over_capacity", 0)):
                 said.append(
-                    f"{one.name}: {over} of {one.n_clusters} heads get more devices than their capacity; there is no room for "
-                    "everybody with so few heads where they would stand"
+                    f"{one.name}: {over} of {one.n_clusters} heads get more devices than their capacity; all candidates "
+                    "together have no room for everybody"
                 )
         if plan.topology.notes.get("candidates") == plan.n_clusters < devices.candidate.sum():
             said.append(f"all {plan.n_clusters} devices considered became heads; --candidates lets it look at more")
         if exact:
+            among = int(plan.topology.notes["candidates"])
+            fewer = ""
+            if among < devices.candidate.sum():
+                fewer = f" with heads among the {among} devices considered (--candidates)"
             said.insert(
-                0, f"the plan is proven to be the best one, with an objective of {plan.topology.notes['objective']:.6g}"
+                0,
+                f"the plan is proven to be the best one{fewer}, with an objective of {plan.topology.notes['objective']:.6g}",
             )
+        if table.label_counts is not None and not devices.labels_tell and rows is None:
+            said.append("the labels are alike for all classes everywhere, or there are none, so they play no part")
         planned = Planned(
             title=file.stem,
             table=table,
@@ -103,7 +114,7 @@ def plan_fleet(
             notes=said,
         )
         stage(STAGES[3])
-        files = write_plan(planned, folder or Path("plans") / f"{file.stem}-{chosen.name}")
+        files = write_plan(planned, where)
         bar.update(task, description="planned", completed=len(STAGES))
     if as_json:
         typer.echo(json.dumps(summary(planned) | {"files": {name: str(path) for name, path in files.items()}}))
@@ -140,7 +151,7 @@ def _method(
             f"{', '.join(o for o, there in given.items() if there)} is for method ddc, and has no effect on {name}"
         )
     if name == "geographic" and not options:
-        n_clusters = heads_for(devices.n, None, int(devices.capacity.max()))
+        n_clusters = heads_for(devices.n, None, int(devices.capacity[devices.candidate].max()))
         return chosen.with_(group=heads_in_the_middle(devices, n_clusters)), True
     return chosen, False
 
@@ -233,6 +244,7 @@ def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
             f"\nclusters of {sizes[0]} to {sizes[-1]} devices; the slowest is cluster {slowest['cluster']} around "
             f"{slowest['head']}",
             highlight=False,
+            markup=False,
             soft_wrap=True,
         )
         _say_uneven(planned, clusters)
@@ -256,7 +268,7 @@ def _say_uneven(planned: Any, clusters: list[dict[str, Any]]) -> None:
         table.add_column(name, justify="left" if name == "head" else "right")
     for row, power_w in list(zip(clusters, head_w.tolist()))[:MOST_CLUSTERS]:
         numbers = (f"{1000 * power_w:.3g}", f"{row['cloud_round_s']:.3g}")
-        table.add_row(str(row["cluster"]), row["head"], str(row["devices"]), str(row["edge_rounds"]), *numbers)
+        table.add_row(str(row["cluster"]), escape(row["head"]), str(row["devices"]), str(row["edge_rounds"]), *numbers)
     out.print(table, highlight=False)
     if len(clusters) > MOST_CLUSTERS:
         out.print(f"and {len(clusters) - MOST_CLUSTERS} more in clusters.csv and devices.csv", highlight=False)

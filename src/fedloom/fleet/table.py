@@ -16,6 +16,8 @@ R (latitude - middle): distances of fleets of 50 km are right to one percent bel
 
 import csv
 import difflib
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +48,10 @@ NAMES = {  # of columns, and other spellings
     "n_samples": ("samples",),
 }
 YES_NO = {"yes": True, "true": True, "1": True, "y": True, "no": False, "false": False, "0": False, "n": False}
+FAR_M = 1e9  # no device or server is farther away
 RANGES = {  # least, most
+    "x_m": (-FAR_M, FAR_M),
+    "y_m": (-FAR_M, FAR_M),
     "latitude": (-90.0, 90.0),
     "longitude": (-180.0, 180.0),
     "tx_power_dbm": (-60.0, 60.0),
@@ -85,6 +90,8 @@ class FleetTable:
     def to_metres(self, point: tuple[float, float]) -> Floats:
         """A point given like the devices, (x, y) in metres or (latitude, longitude) in degrees: (2,), metres."""
         if self.origin is None:
+            if not max(map(abs, point)) <= FAR_M:
+                raise ValueError(f"a point must be within {FAR_M:g} m, got {point[0]:g},{point[1]:g}")
             return np.array(point, dtype=np.float64)
         for name, value in zip(("latitude", "longitude"), point):
             low, high = RANGES[name]
@@ -206,6 +213,7 @@ def _header(file: Path, row: list[str]) -> list[str]:
     meaning = {other: name for name, others in NAMES.items() for other in (name, *others)}
     names = [cell.strip() for cell in row]
     names = [meaning.get(name.lower(), name.lower() if name.lower().startswith(LABEL) else name) for name in names]
+    names = [name or f"(column {i})" for i, name in enumerate(names, start=1)]  # spreadsheets leave empty ones
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"{file}, line 1: every column must be there once, got {', '.join(twice)} more than once")
@@ -219,7 +227,10 @@ def _is_number(name: str) -> bool:
 def _positions(
     file: Path, header: Sequence[str], table: dict[str, Floats]
 ) -> tuple[Floats, tuple[float, float] | None]:
-    for pair in (("x_m", "y_m"), ("latitude", "longitude")):
+    pairs = ("x_m", "y_m"), ("latitude", "longitude")
+    if all(name in table for pair in pairs for name in pair):
+        raise ValueError(f"{file} has positions in metres and in degrees; leave out one of the two")
+    for pair in pairs:
         if all(name in table for name in pair):
             points = np.stack([table[name] for name in pair], axis=1)
             if pair[0] == "x_m":
@@ -302,30 +313,35 @@ def _ids(file: Path, texts: Sequence[str] | None, lines: Sequence[int]) -> tuple
 
 def _stored(file: Path) -> NDArray[Any]:
     try:
-        found = np.load(file, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            return np.asarray(found)
-        with found:
+        with file.open("rb") as stored:
+            found = np.load(stored, allow_pickle=False)
+            if not isinstance(found, np.lib.npyio.NpzFile):
+                return np.asarray(found)
             names = found.files
             if "gradients" not in names and len(names) != 1:
                 raise ValueError(f"expected one array or one called gradients, got {names}")
             return np.asarray(found["gradients" if "gradients" in names else names[0]])
-    except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{file} cannot be read as gradients: {error}") from None
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        reason = "it is damaged or no file of numpy" if "pickle" in str(error) else error
+        raise ValueError(f"{file} cannot be read as gradients: {reason}") from None
 
 
 def _number_rows(file: Path) -> Floats:
     rows: list[Floats] = []
-    with file.open(newline="", encoding="utf-8-sig") as text:
-        for i, row in enumerate(csv.reader(text), start=1):
-            if not row:
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as text:
+            found = list(csv.reader(text))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{file}: expected numbers as text (CSV, UTF-8), but it cannot be read: {error}") from None
+    for i, row in enumerate(found, start=1):
+        if not row:
+            continue
+        try:
+            rows.append(np.array(row, dtype=np.float64))
+        except ValueError:
+            if i == 1:  # names
                 continue
-            try:
-                rows.append(np.array(row, dtype=np.float64))
-            except ValueError:
-                if i == 1:  # names
-                    continue
-                raise ValueError(f"{file}, line {i}: expected numbers only, a line per device") from None
-            if len(rows[-1]) != len(rows[0]):
-                raise ValueError(f"{file}, line {i}: expected {len(rows[0])} numbers as before, got {len(rows[-1])}")
+            raise ValueError(f"{file}, line {i}: expected numbers only, a line per device") from None
+        if len(rows[-1]) != len(rows[0]):
+            raise ValueError(f"{file}, line {i}: expected {len(rows[0])} numbers as before, got {len(rows[-1])}")
     return np.stack(rows) if rows else np.zeros((0, 1))

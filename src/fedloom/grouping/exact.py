@@ -231,7 +231,7 @@ def _cp_sat(problem: HeadProblem, columns: Ints, time_limit_s: float | None) -> 
             model.add_implication(y, b[u][c])
             model.add_implication(y, b[v][c])
             together.append(y)
-        part = model.new_int_var(0, round(units * problem.alpha) + 1, "")
+        part = model.new_int_var(0, round(units * problem.alpha) + len(pairs) + 1, "")
         for s, z in zip(sizes, chosen):
             price = [round(2 * units * weight[s] * cosine[u, v]) for u, v in pairs]
             own = round(units * weight[s] * s)

@@ -256,7 +256,10 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
                 marker={
                     "symbol": "star" if kind == "head" else "square",
                     "size": (16 if kind == "head" else 13) if len(standing) <= 15 else 9,
-                    "color": [_cluster_color(n) if at_one.count(standing[n]) == 1 else NEUTRAL for n in standing],
+                    "color": [
+                        _cluster_color(of_cluster.get(n, n)) if at_one.count(standing[n]) == 1 else NEUTRAL
+                        for n in standing
+                    ],
                     "line": {"width": 1.5 if len(standing) <= 15 else 1, "color": "#222222"},
                 },
                 name="cluster head" if kind == "head" else "edge server",
@@ -278,7 +281,7 @@ def head_powers(place: pl.DataFrame) -> dict[int, str]:
     if "head_power_w" not in place.columns:
         return {}
     pairs = place.select("aggregator", "head_power_w").unique().drop_nulls().drop_nans().sort("aggregator").iter_rows()
-    return {int(n): f"{watt:.2g} W" if watt >= 0.1 else f"{1000 * watt:.2g} mW" for n, watt in pairs}
+    return {int(n): f"{watt:.2g} W" if watt >= 0.0995 else f"{1000 * watt:.2g} mW" for n, watt in pairs}
 
 
 def stands(run: Run, place: pl.DataFrame, at: dict[int, tuple[float, float]]) -> dict[int, tuple[float, float]]:
@@ -366,10 +369,9 @@ def clusters(run: Run) -> Clusters:
     """Who holds what; with no classes (regression) `shares` is (N + 1, 0) and all distances are 0."""
     import numpy as np
 
-    topology = run.topology
-    if topology is None:
+    place = run.first_place
+    if place is None:
         raise ValueError(f"{run.path} has no topology; it is written when the run is finished")
-    place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
     samples = np.asarray(run.clients["n_samples"], dtype=np.int64)
     counts = np.asarray(run.clients["label_counts"], dtype=float).reshape(len(samples), -1)
     names = aggregator_names(place)
@@ -497,10 +499,9 @@ def ordered_clients(run: Run, most_clients: int) -> tuple[NDArray[np.int64], NDA
     """Clients by cluster in the first recorded round, the cluster of each (-1: none), and the clusters' names."""
     import numpy as np
 
-    topology = run.topology
-    if topology is None:
+    place = run.first_place
+    if place is None:
         raise ValueError(f"{run.path} has no topology; it is written when the run is finished")
-    place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
     one = place.sort("aggregator", "client").unique("client", keep="first", maintain_order=True)
     client, cluster = one["client"].to_numpy(), one["aggregator"].to_numpy()
     by_cluster = np.lexsort((client, np.where(cluster < 0, np.iinfo(np.int64).max, cluster)))

@@ -327,7 +327,7 @@ def _circumstances(simulation: "Simulation") -> dict[str, Any]:
 def _write_metrics(folder: Path, measures: list[Measures]) -> None:
     import polars
 
-    _write_parquet(folder / "metrics.parquet", polars.DataFrame(measures))
+    _write_parquet(folder / "metrics.parquet", polars.DataFrame(measures, infer_schema_length=None))
 
 
 def _write_topology(folder: Path, simulation: "Simulation") -> None:

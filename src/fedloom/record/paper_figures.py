@@ -136,9 +136,8 @@ def _map(run: Run) -> Draw:
         from matplotlib.collections import LineCollection
         from matplotlib.patches import Circle
 
-        topology = run.topology
-        assert topology is not None
-        place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
+        place = run.first_place
+        assert place is not None
         at = {int(c): (float(x), float(y)) for c, x, y in place.select("client", "x_m", "y_m").iter_rows()}
         where = stands(run, place, at)
         for centre, radius in zip(run.cells.get("centre_m") or [], run.cells.get("radius_m") or []):

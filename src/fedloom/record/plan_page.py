@@ -127,6 +127,7 @@ def cluster_rows(planned: Planned) -> list[Row]:
 
 def plan_totals(planned: Planned, plan: Plan) -> Row:
     """One cloud round of a plan, in all."""
+    sends = (plan.cluster >= 0) & (plan.head != np.arange(len(plan.head)))
     return {
         "clusters": plan.n_clusters if plan.topology.kind == "head" else 0,
         "seconds": _short(plan.time_s),
@@ -134,9 +135,7 @@ def plan_totals(planned: Planned, plan: Plan) -> Row:
         "most_joules_of_a_device": _short(plan.joules.max()),
         "bytes": plan.ledger.total_bytes,
         "server_bytes": int(plan.ledger.bytes[HOPS.index("device_cloud")].sum()),
-        "mean_distance_m": _short(plan.distance_m[plan.head != np.arange(len(plan.head))].mean())
-        if (plan.head != np.arange(len(plan.head))).any()
-        else 0.0,
+        "mean_distance_m": _short(plan.distance_m[sends].mean()) if sends.any() else 0.0,
         "label_imbalance": _known(plan.mean_imbalance(planned.devices.n_samples)),
     }
 
@@ -262,7 +261,7 @@ def draw_map(planned: Planned, path: Path) -> None:
         handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=9.5, handletextpad=0.5
     )
     title, words = _headline(planned)
-    axes.set_title(f"{title}\n", loc="left", fontsize=15, weight="bold")
+    axes.set_title(f"{title}\n", loc="left", fontsize=15, weight="bold", parse_math=False)
     axes.text(0, 1.012, words, transform=axes.transAxes, fontsize=10.5, color=GREY, va="bottom")
     figure.savefig(path)
 

@@ -270,9 +270,8 @@ def _maps(runs: Sequence[Run], figures: _Figures) -> str:
     shown = groups[:MOST_MAPS]
     cards, drawn = [], set()
     for i, (methods, run) in enumerate(shown):
-        topology = run.topology
-        assert topology is not None
-        place = topology.filter(topology["cloud_round"] == topology["cloud_round"].min())
+        place = run.first_place
+        assert place is not None
         figure = map_figure(run, MOST_PLACES // len(shown))
         drawn |= {trace.name for trace in figure.data}
         rounds = figure.layout.meta["rounds"]

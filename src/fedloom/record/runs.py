@@ -56,6 +56,15 @@ class Run:
     def finished(self) -> bool:
         return self.summary is not None
 
+    @property
+    def first_place(self) -> pl.DataFrame | None:
+        """The lines of the first topology that is the method's own: after the rounds of FedAvg that it may begin with."""
+        if self.topology is None or not len(self.topology):
+            return None
+        own = self.topology.filter(self.topology["kind"] != "cloud")
+        rows = own if len(own) else self.topology
+        return rows.filter(rows["cloud_round"] == rows["cloud_round"].min())
+
 
 def read_run(path: Path | str) -> Run:
     """The run in folder `path`; FolderError if it holds none, or a damaged one."""

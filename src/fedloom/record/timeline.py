@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedloom.record.comparison import AXES
 from fedloom.record.curves import rounded
-from fedloom.record.figures import CLUSTER_COLORS, aggregator_names, shared_layout
+from fedloom.record.figures import CLUSTER_COLORS, aggregator_names, cluster_numbers, shared_layout
 from fedloom.record.runs import Run, by_method
 
 if TYPE_CHECKING:
@@ -74,7 +74,11 @@ def dispatches(run: Run, cloud_round: int) -> Dispatches:
     merged = np.where(np.isfinite(merged), merged, arrival)  # never merged: it did not wait for anything
     begin = float(column["start_s"].min()) if len(rows) else 0.0
     fetch = arrival - column["start_s"] - column["compute_s"] - column["upload_s"]
-    spans = np.column_stack([fetch, column["compute_s"], column["upload_s"], merged - arrival])
+    turn = np.zeros(len(rows))  # waiting to upload, if clients share the air
+    if "fetch_s" in rows.columns:  # not in records of older versions
+        turn = fetch - rows["fetch_s"].cast(pl.Float64).to_numpy()
+        fetch = fetch - turn
+    spans = np.column_stack([fetch, column["compute_s"], column["upload_s"], merged - arrival + turn])
     return Dispatches(
         cloud_round=cloud_round,
         begin_s=begin,
@@ -131,6 +135,7 @@ def _round_lists(run: Run, cloud_round: int) -> dict[str, Any]:
 
     found = dispatches(run, cloud_round)
     names = cluster_names(run, cloud_round)
+    numbers = {} if run.topology is None else cluster_numbers(run.topology)
     first = {int(k): int(n) for k, n in zip(found.client[::-1], found.cluster[::-1])}
     lines = sorted(first, key=lambda k: (first[k], k))
     n_all = len(lines)
@@ -146,7 +151,7 @@ def _round_lists(run: Run, cloud_round: int) -> dict[str, Any]:
         "n_clients": n_all,
         "client": lines,
         "cluster": [names.get(first[k], f"cluster {first[k]}") for k in lines],
-        "color": [CLUSTER_COLORS[first[k] % len(CLUSTER_COLORS)] for k in lines],
+        "color": [CLUSTER_COLORS[numbers.get(first[k], first[k]) % len(CLUSTER_COLORS)] for k in lines],
         "line": [line[int(k)] for k in found.client[kept]],
         "start_s": rounded(found.start_s[kept]),
         "spans": [rounded(spans) for spans in found.spans[kept].T],
@@ -215,7 +220,7 @@ def _add(sums: dict[str, float], values: Sequence[float]) -> None:
 def _powers(run: Run) -> tuple[float, float]:
     """Watts of a device that computes, and of one that sends to its aggregator."""
     fleet = run.scenario.get("fleet") or {}
-    kind = "edge" if run.topology is None or not len(run.topology) else run.topology["kind"][0]
+    kind = "edge" if run.first_place is None else run.first_place["kind"][0]
     link = {
         "edge": (fleet.get("device_edge") or {}).get("up"),
         "head": fleet.get("device_device"),

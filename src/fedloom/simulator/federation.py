@@ -348,7 +348,10 @@ class Federation:
             group = self._groups[i]
             if group.asleep and len(scene.members(i)):
                 group.asleep, group.scene, group.members = False, scene, scene.members(i)
-                self._fetch(i)
+                if 0 < group.rounds_left < self._periods().edge_rounds:  # it has models that were not reported yet
+                    self._schedule(self.time_s, "open", i)
+                else:
+                    self._fetch(i)
 
     def _see(self, scene: Scene) -> None:
         """The newest scene: count the clients that have changed their homes."""
@@ -380,7 +383,7 @@ class Federation:
 
     def _close_if_deserted(self, i: int) -> None:
         """Async: nobody works for group i any more and nobody can be sent; its round ends with what it has."""
-        if not self._wander or any(self._group_of[k] == i for k in self._working):
+        if not self._wander or self._n_working(i):
             return
         self._groups[i].merges_left = 0
         if self.method.cloud == "immediate":
@@ -699,9 +702,12 @@ class Federation:
         """Async: take in what waits for group i, and send as many clients (or squads) to work as merges are missing."""
         group = self._groups[i]
         self._release(i)
-        n_working = sum(self._group_of[k] == i for k in self._working)
-        for crew in self._crews(i, group.merges_left - n_working):
+        for crew in self._crews(i, group.merges_left - self._n_working(i)):
             self._send_to_work(i, crew, group.n_merges)
+
+    def _n_working(self, i: int) -> int:
+        """Async: clients at work that are in group i now; of squads, those with a client there."""
+        return sum(bool((self._group_of[flight.client] == i).any()) for flight in self._working.values())
 
     def _crews(self, i: int, wanted: int) -> list[Ints]:
         """Async: at most `wanted` idle clients of group i to send out, or whole squads of them."""
@@ -782,6 +788,7 @@ class Federation:
             client=clients,
             aggregator=aggregator,
             start_s=self.time_s,
+            fetch_s=ways.client_down.seconds[clients],
             compute_s=compute_s,
             upload_s=ways.client_up.seconds[clients],
             arrival_s=self.time_s + finish_s,
@@ -868,13 +875,16 @@ class Federation:
         self._end_round(i)
 
     def _arrive(self, client: int) -> None:
-        """Async: merge the update of a client (or squad) at once, where it is now, and send somebody idle in its place."""
-        flight = self._working.pop(client)
-        groups = self._group_of[flight.client]
-        for i in np.unique(groups):
-            self._deliver(int(i), flight.split(groups == i)[0])
+        """Async: merge the update of a client (or squad) at once, where it is now, and send somebody idle in its place.
 
-    def _deliver(self, i: int, flight: _Flight) -> None:
+        A squad that has parted is merged everywhere, and counts as one of the merges where most of it is."""
+        flight = self._working.pop(client)
+        groups, size = np.unique(self._group_of[flight.client], return_counts=True)
+        for i in groups:
+            here = flight.split(self._group_of[flight.client] == i)[0]
+            self._deliver(int(i), here, counts=i == groups[size.argmax()])
+
+    def _deliver(self, i: int, flight: _Flight, counts: bool) -> None:
         if i < 0:  # the client has left the federation, and its update with it
             self._busy_until[flight.client] = self.time_s
             return
@@ -886,7 +896,7 @@ class Federation:
         self._contributed_last[group.aggregators] = False
         self._merge(i, [flight], group.n_merges)
         group.n_merges += 1
-        group.merges_left -= 1
+        group.merges_left -= counts
         if group.merges_left > 0:
             for crew in self._crews(i, 1):
                 self._send_to_work(i, crew, group.n_merges)

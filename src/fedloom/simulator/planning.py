@@ -12,6 +12,7 @@ SERVER_W and its joules are not counted: it is no device.
 K devices, N aggregators, C classes.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,7 +30,7 @@ from fedloom.grouping.association import fill_by_regret
 from fedloom.grouping.exact import exact_heads
 from fedloom.grouping.geographic import geographic_clusters
 from fedloom.grouping.head_problem import HeadProblem, head_problem
-from fedloom.grouping.head_selection import select_heads
+from fedloom.grouping.head_selection import HeadSelection, select_heads
 from fedloom.grouping.unit_gradients import RANK
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment, Group
@@ -80,9 +81,14 @@ class Devices:
     @property
     def directions(self) -> NDArray[np.floating] | None:
         """(K, p): gradients, or what labels say of them, or None."""
-        if self.gradients is not None or not self.label_counts.shape[1]:
+        if self.gradients is not None or not self.labels_tell:
             return self.gradients
         return label_gradients(self.label_counts)
+
+    @property
+    def labels_tell(self) -> bool:
+        """Some device has labels that differ from all classes alike, so that they say something of its gradient."""
+        return bool(self.label_counts.shape[1] and label_gradients(self.label_counts).any())
 
     def rates(self, distance_m: Floats, power_w: Floats) -> Floats:
         """bit/s over `distance_m` at `power_w`, both of one shape."""
@@ -444,25 +450,42 @@ def heads_by_data_and_distance(
             raise ValueError(
                 f"the best plan can be proven for at most {MOST_EXACT} devices, got {devices.n}; leave out --exact"
             )
-        found = exact_heads(problem) if exact else select_heads(problem, rng=rng, watch=watch)
+        found = exact_heads(problem) if exact else _search(problem, rng, watch)
         notes = {"objective": found.scores.objective, "candidates": float(len(problem.candidates))}
         return Topology.of_heads(found.clusters, found.heads, devices.n, notes)
 
     return group
 
 
+def _search(
+    problem: HeadProblem, rng: np.random.Generator, watch: Callable[[int, float], None] | None
+) -> HeadSelection:
+    """The search for heads; where capacities differ also from the fewest heads that have room, and the better of both."""
+    found = select_heads(problem, rng=rng, watch=watch)
+    if len(set(problem.capacity.tolist())) == 1:
+        return found
+    largest = np.argsort(-problem.capacity, kind="stable")
+    enough = int(np.searchsorted(problem.capacity[largest].cumsum(), problem.n_devices)) + 1
+    other = select_heads(problem, start=problem.candidates[largest[:enough]], rng=rng, watch=watch)
+    return min(found, other, key=lambda one: one.scores.objective)
+
+
 def heads_in_the_middle(devices: Devices, n_clusters: int) -> Group:
     """Clusters of neighbours by k-means; the head is the candidate nearest to the middle of its cluster, and devices go to
-    the nearest head with room. If these heads have no room for everybody, capacities are not kept, and the notes count
-    the heads that are `over_capacity`."""
+    the nearest head with room. There are more clusters if these heads have no room for everybody. If even all candidates
+    have none, capacities are not kept, and the notes count the heads that are `over_capacity`."""
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         allowed = np.flatnonzero(devices.candidate)
         k = min(n_clusters, len(allowed))
-        found = geographic_clusters(devices.position_m, n_clusters=k, rng=rng)
-        middle = np.stack([devices.position_m[members].mean(axis=0) for members in found.clusters])
-        heads = np.unique(allowed[_nearest_each(middle, devices.position_m[allowed])])
-        room = devices.capacity[heads]
+        while True:
+            found = geographic_clusters(devices.position_m, n_clusters=k, rng=rng)
+            middle = np.stack([devices.position_m[members].mean(axis=0) for members in found.clusters])
+            heads = np.unique(allowed[_nearest_each(middle, devices.position_m[allowed])])
+            room = devices.capacity[heads]
+            if room.sum() >= devices.n or k == len(allowed):
+                break
+            k = min(len(allowed), math.ceil(1.2 * k))
         if room.sum() < devices.n:
             room = np.full(len(heads), devices.n)
         cluster = np.full(devices.n, -1)

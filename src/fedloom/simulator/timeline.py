@@ -14,8 +14,9 @@ class Sent:
     """m clients that were sent to work together, all arrays (m,).
 
     aggregator: the first of those the client reported to when it was sent. From start_s it fetches the model, computes,
-    uploads, and has arrived at arrival_s. merged_s and merged_at (aggregator): NaN and -1 until it is merged. late: it
-    missed its deadline; moved: it was merged on another host than it was sent from.
+    uploads (when its turn comes, if clients share the air), and has arrived at arrival_s. merged_s and merged_at
+    (aggregator): NaN and -1 until it is merged. late: it missed its deadline; moved: it was merged on another host than
+    it was sent from.
     """
 
     cloud_round: int
@@ -23,6 +24,7 @@ class Sent:
     client: Ints
     aggregator: Ints
     start_s: float
+    fetch_s: Floats
     compute_s: Floats
     upload_s: Floats
     arrival_s: Floats
@@ -40,6 +42,7 @@ class Sent:
             "client": self.client,
             "aggregator": self.aggregator,
             "start_s": np.full(m, self.start_s),
+            "fetch_s": self.fetch_s,
             "compute_s": self.compute_s,
             "upload_s": self.upload_s,
             "arrival_s": self.arrival_s,
