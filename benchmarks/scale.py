@@ -77,7 +77,7 @@ def against_ray(n_clients: int, repeats: int = 5) -> dict[str, float]:
     from fedloom.scale.engine import RayEngine
 
     ray = load_ray()
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
     rng = np.random.default_rng(0)
     task = Task(
         model=models.build("lenet5", (1, 28, 28), 10, seed=0),

@@ -65,6 +65,15 @@ def test_classes_that_nobody_has_are_named(here, monkeypatch):
     assert "note" not in CliRunner().invoke(app, ["run", "small.yaml", "--dry-run"]).stderr
 
 
+def test_dry_runs_say_where_they_differ_and_check_their_options(here, monkeypatch):
+    monkeypatch.chdir(here)
+    text = CliRunner().invoke(app, ["run", "small.yaml", "--dry-run", "-m", "ltc"]).stderr
+    assert "note: nothing is learnt in a dry run, so ltc groups by the rest it knows" in text
+    assert "nothing is learnt" not in CliRunner().invoke(app, ["run", "small.yaml", "--dry-run", "-m", "hhfl"]).stderr
+    wrong = CliRunner().invoke(app, ["run", "small.yaml", "--dry-run", "--engine", "foo"])
+    assert "engine must be one of auto, native, torch; got 'foo'" in str(wrong.exception)
+
+
 @pytest.mark.slow  # a process for each
 @pytest.mark.parametrize(
     ("args", "message"),

@@ -91,6 +91,7 @@ def run(
 ) -> None:
     """Run one method on one scenario with one seed, and leave a record and its report."""
     from fedloom.cli.live import watching
+    from fedloom.grouping import Need
     from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
@@ -112,6 +113,13 @@ def run(
     )
     if verbose:
         _describe(simulation, method)
+    if dry_run and not quiet and simulation.method.needs & {Need.GRADIENTS, Need.UPDATES, Need.PREDICTIONS}:
+        notes.print(
+            f"note: nothing is learnt in a dry run, so {simulation.method.name} groups by the rest it knows; clusters and "
+            "costs of the real run may differ a little",
+            highlight=False,
+            soft_wrap=True,
+        )
     nobody = [c for c, n in enumerate(simulation.label_counts.sum(axis=0)) if n == 0]
     if nobody and not quiet:
         notes.print(

@@ -36,7 +36,11 @@ def progress(quiet: bool) -> Iterator[Progress]:
         TextColumn("{task.fields[figures]}"),
     )
     with Progress(*columns, console=notes, disable=quiet) as bar:
-        yield bar
+        try:
+            yield bar
+        except BaseException:
+            bar.live.transient = True  # an error stands alone
+            raise
 
 
 def figures(measures: dict[str, float | int]) -> str:

@@ -19,7 +19,7 @@ def load(name: str) -> Paper:
     """The paper of this name."""
     if name not in PAPERS:
         close = difflib.get_close_matches(name, PAPERS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = f"; did you mean {close[0]}?" if close else "."
         raise ValueError(f"there is no paper {name!r}{hint} Known: {', '.join(PAPERS)}")
     paper: Paper = importlib.import_module(f"fedloom.reproduce.{name}").PAPER
     return paper
@@ -36,6 +36,6 @@ def find_items(text: str) -> tuple[Paper, tuple[Item, ...]]:
     for key in chosen or [""]:
         if key not in known:
             close = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
+            hint = f"; did you mean {close[0]}?" if close else "."
             raise ValueError(f"paper {name} has no item {key!r}{hint} Known: {', '.join(known)}")
     return paper, tuple(known[key] for key in dict.fromkeys(chosen))

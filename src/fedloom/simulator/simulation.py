@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from fedloom import bounds, data
+from fedloom import _check, bounds, data
 from fedloom._random import stream
 from fedloom.fleet import Fleet
 from fedloom.grouping import Topology
@@ -21,7 +21,7 @@ from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.scenarios import ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.training import models, rows
 from fedloom.training.batches import steps_per_pass
-from fedloom.training.choose import make_engine
+from fedloom.training.choose import ENGINES, make_engine
 from fedloom.training.engine import Engine, Task
 from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
 
@@ -150,6 +150,8 @@ class Simulation:
         )
         self.engine: Engine | None = None
         self.engine_name = "none (dry run)"
+        if isinstance(engine, str):
+            _check.one_of("engine", engine, ENGINES)
         if not dry_run:
             if isinstance(engine, str):
                 self.engine, self.engine_name = make_engine(self._task(), self.rule, seed, n_workers, engine)
@@ -448,7 +450,7 @@ def make_method(text: str) -> Method:
     name, *options = text.split(":")
     if name not in METHODS:
         close = difflib.get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        hint = f"; did you mean {close[0]}?" if close else "."
         raise ValueError(f"unknown method {name!r}{hint} Known: {', '.join(METHODS)}")
     known = inspect.signature(METHODS[name]).parameters
     values = {}
