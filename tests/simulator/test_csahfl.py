@@ -18,6 +18,7 @@ from fedloom.pacing import StalenessBound, lockstep, median_iqr, time_sharing
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle, settle_all
 from fedloom.simulator.federation import Federation
+from fedloom.simulator.timeline import table
 from small import SMALL
 
 GOLDEN = {"delta": [1.5, 3.25, 4.25], "renorm": [1.5, 10 / 3, None], "literal": [1.5, 2.5, None]}
@@ -431,3 +432,15 @@ def test_follow_needs_the_same_aggregators_everywhere():
     with pytest.raises(ValueError, match=r"cluster must have shape \(1,\)"):
         Topology(cover=np.ones((1, 2), bool), kind="edge", host=np.zeros(1, int), cluster=np.zeros(2, int))
     assert fixed_topology([[1, 1]])(None, None).clusters.tolist() == [0]
+
+
+def test_squads_that_part_do_not_close_the_rounds_of_others():
+    """An edge whose members still train is not deserted, though the squad's first client has gone."""
+    simulation = Simulation(scenario("edge-mobility"), make_method("feduc_r"), seed=0, dry_run=True)
+    for _ in simulation.rounds():
+        pass
+    sent = table(simulation.federation.timeline)
+    merged = np.isfinite(sent["merged_s"])
+    by_edge = {(int(g), int(n)) for g, n in zip(sent["cloud_round"][merged], sent["merged_at"][merged])}
+    rounds = simulation.scenario.training.cloud_rounds
+    assert len(by_edge) == 5 * rounds, [(g, n) for g in range(1, rounds + 1) for n in range(5) if (g, n) not in by_edge]
