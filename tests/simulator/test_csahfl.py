@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 from worlds import adding, fixed_topology, quadratic, snapshot, world
 
-from fedloom.grouping import Topology
+from fedloom.grouping import Need, Topology
 from fedloom.methods import METHODS, Method
 from fedloom.methods.csahfl import method as csahfl
 from fedloom.methods.csahfl import weigh_clusters
 from fedloom.methods.fedavg import method as fedavg
+from fedloom.methods.feduc_r import swapped_groups
 from fedloom.methods.hierfedavg import method as hierfedavg
 from fedloom.methods.macfl_r import method as macfl_r
-from fedloom.mixing import Reports, by_reported, discounted, polynomial_cloud
+from fedloom.mixing import Reports, by_reported, discounted, kl_divergence, polynomial_cloud
 from fedloom.pacing import StalenessBound, lockstep, median_iqr, time_sharing
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle, settle_all
 from fedloom.simulator.federation import Federation
+from fedloom.simulator.timeline import table
 from small import SMALL
 
 GOLDEN = {"delta": [1.5, 3.25, 4.25], "renorm": [1.5, 10 / 3, None], "literal": [1.5, 2.5, None]}
@@ -448,3 +450,87 @@ def test_squads_that_part_do_not_close_the_rounds_of_others(monkeypatch):
     for _ in Simulation(scenario("edge-mobility"), make_method("feduc_r"), seed=0, dry_run=True).rounds():
         pass
     assert any(checks) and not any(deserted)
+
+
+@pytest.mark.parametrize("method", ["csahfl:alpha=0.1", "feduc_r"])
+def test_updates_of_clients_that_moved_are_lost_if_so_asked(method):
+    def moves(options=""):
+        simulation = Simulation(scenario("edge-mobility"), make_method(method + options), seed=0, dry_run=True)
+        for _ in simulation.rounds():
+            pass
+        sent = table(simulation.federation.timeline)
+        return simulation.measures[-1]["updates"], np.count_nonzero(sent["moved"]), sent
+
+    kept, lost = moves(), moves(":lost_on_move=true")
+    assert kept[1] > 0 == lost[1]
+    assert lost[0] / len(lost[2]["moved"]) < kept[0] / len(kept[2]["moved"])  # of those sent out, fewer are merged
+    assert lost[0] == np.count_nonzero(np.isfinite(lost[2]["merged_s"]))
+
+
+def test_late_updates_are_dropped_at_the_cloud_if_so_asked():
+    ends = {}
+
+    def merged_after_their_round(options=""):
+        simulation = Simulation(
+            scenario("edge-mobility"), make_method(f"csahfl:alpha=0.1{options}"), seed=0, dry_run=True
+        )
+        for measures in simulation.rounds():
+            ends[simulation.cloud_rounds_done] = measures["time_s"]
+        sent = table(simulation.federation.timeline)
+        end = np.array([ends[g] for g in sent["cloud_round"].tolist()])
+        return np.count_nonzero(sent["merged_s"] > end + 1e-9), np.count_nonzero(sent["late"])
+
+    kept, dropped = merged_after_their_round(), merged_after_their_round(":drop_at_cloud=true")
+    assert kept[0] > 0 == dropped[0] and dropped[1] > 0
+    with pytest.raises(ValueError, match="drop_at_cloud is for edge='rounds' and cloud='barrier'"):
+        make_method("feduc_r").with_(drop_at_cloud=True)
+
+
+def test_swaps_between_groups_bring_their_labels_nearer_to_the_edges():
+    labels = np.array([[10, 0], [10, 0], [0, 10], [0, 10]])
+    group = swapped_groups(np.array([0, 0, 1, 1]), labels)
+    assert [labels[group == g].sum(axis=0).tolist() for g in (0, 1)] == [[10, 10], [10, 10]]
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        labels, before = rng.integers(0, 9, (12, 4)), np.repeat([0, 1, 2], 4)
+        after = swapped_groups(before, labels)
+        assert np.bincount(after).tolist() == [4, 4, 4]
+        pooled = labels.sum(axis=0) / labels.sum()
+        apart = [
+            sum(kl_divergence(labels[g == i].sum(axis=0) / labels[g == i].sum(), pooled) for i in range(3))
+            for g in (before, after)
+        ]
+        assert apart[1] <= apart[0] + 1e-12
+    names = make_method("feduc_r:swaps=true").needs - make_method("feduc_r").needs
+    assert names == {Need.LABELS}
+    result = simulate(scenario("edge-mobility", ["training.cloud_rounds=1"]), "feduc_r:swaps=true", dry_run=True)
+    assert result.measures[-1]["updates"] > 0
+
+
+def test_clients_change_edges_where_labels_come_nearer_and_both_reach(small):
+    small["fleet"] |= {
+        "n_devices": 8,
+        "cells": {"kind": "grid", "shape": "line", "n": 2, "spacing_m": 1, "radius_m": 300},
+    }
+    small["fleet"]["compute"] = {"law": {"kind": "fixed", "value": 0.1}}
+    small["task"]["partition"] = {"kind": "dirichlet", "concentration": 0.2, "min_samples": 2}
+    plain, swapped = (
+        simulate(scenario(small), f"hiflash_r:associate={on}", dry_run=True).places[0].topology
+        for on in ("false", "true")
+    )
+    simulation = Simulation(scenario(small), make_method("hiflash_r"), dry_run=True)
+    pooled = simulation.label_counts.sum(axis=0) / simulation.label_counts.sum()
+
+    def apart(topology):
+        held = topology.cover @ simulation.label_counts
+        return float(kl_divergence(held / held.sum(axis=1, keepdims=True), pooled).sum())
+
+    assert apart(swapped) < apart(plain)
+    assert swapped.notes["label_distance"] == pytest.approx(apart(swapped))
+    assert swapped.cover.sum(axis=1).tolist() == plain.cover.sum(axis=1).tolist()
+    small["fleet"]["cells"] |= {"spacing_m": 1000, "radius_m": 300}  # nobody reaches both
+    apart_cells = [
+        simulate(scenario(small), f"hiflash_r:associate={on}", dry_run=True).places[0].topology.cover
+        for on in ("false", "true")
+    ]
+    assert np.array_equal(*apart_cells)

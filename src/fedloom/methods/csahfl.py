@@ -48,6 +48,8 @@ def method(
     quantity_scope: str = "round_union",
     p_global: str = "pooled",
     after_cloud: str | float = "global",
+    drop_at_cloud: bool = False,
+    lost_on_move: bool = False,
 ) -> Method:
     """alpha: interquartile ranges to wait beyond the median; beta: degrees up to which clusters merge; p: directions of a
     signature. clusters: by angles, none, or random ones of the same sizes. wait: until a deadline, or for "all". after_cloud:
@@ -72,6 +74,8 @@ def method(
         weigh_edge=discounted(stale_mode),  # type: ignore[arg-type]
         weigh_cloud=weigh_clusters(cloud_weights, quantity_scope, p_global),
         cluster_share=share,
+        drop_at_cloud=drop_at_cloud,
+        lost_on_move=lost_on_move,
     )
 
 

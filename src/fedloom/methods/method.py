@@ -77,7 +77,8 @@ class Method:
     scenario's edge rounds. periods: local work and edge rounds of each cloud round, if not the scenario's. start: the models
     clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all aggregators,
     "immediate" merges each report when it comes, "never": there is no cloud, and the mean by weigh_cloud is for evaluation
-    only. proximal: mu of the local objective's proximal term.
+    only. proximal: mu of the local objective's proximal term. drop_at_cloud: updates that are late when the cloud merges are
+    dropped, not merged later; lost_on_move: so are those of clients that have meanwhile moved to another host.
 
     cluster_share: what goes back down after a cloud merge is so much of the cluster's model, which is the mean of its
     aggregators' by their cloud weights, and the rest of the global one. bound: with an immediate cloud, how far aggregators
@@ -111,6 +112,8 @@ class Method:
     feature_s: float | None = None
     keep_progress: bool = True
     proximal: float = 0.0
+    drop_at_cloud: bool = False
+    lost_on_move: bool = False
     uplink: Uplink | None = None
     cluster_share: float = 0.0
     bound: StalenessBound | None = None
@@ -145,6 +148,10 @@ class Method:
         if (self.allot or self.cloud_uplink) and (self.cloud != "barrier" or self.box_s is not None):
             raise ValueError(
                 "allot and cloud_uplink are for a cloud that waits for all (cloud='barrier'), without a time box"
+            )
+        if self.drop_at_cloud and (self.edge != "rounds" or self.cloud != "barrier"):
+            raise ValueError(
+                "drop_at_cloud is for edge='rounds' and cloud='barrier': elsewhere no update is late at the cloud"
             )
         if self.feature_s is not None:
             _check.positive("feature_s", self.feature_s, zero=True)

@@ -268,6 +268,8 @@ class Federation:
             if self.method.cloud != "immediate":
                 reporting = np.concatenate([group.aggregators for group in self._groups])
                 self._merge_at_cloud(np.isin(np.arange(self._topology.n_aggregators), reporting))
+                if self.method.drop_at_cloud:
+                    self._late = []
             yield CloudRound(
                 cloud_round=g + 1,
                 edge_rounds=max(group.n_rounds for group in self._groups),
@@ -867,12 +869,22 @@ class Federation:
             if self._wander:  # groups are in different rounds: not in one before the update was sent
                 arrived &= flight.left_at < group.index
             here, away = flight.split(arrived)
+            here = self._of_this_host(i, here)
             flights += [here] if len(here.positions) else []
             still_late += [away] if len(away.positions) else []
         self._late = still_late
         self._contributed_last[group.aggregators] = False
         self._merge(i, flights, group.index)
         self._end_round(i)
+
+    def _of_this_host(self, i: int, flight: _Flight) -> _Flight:
+        """What of the updates counts at group i: all, or if moving loses them, those of clients that were sent from there."""
+        if not self.method.lost_on_move or flight.sent is None:
+            return flight
+        host = self._topology.host
+        return flight.split(np.isin(host[flight.sent.aggregator[flight.positions]], host[self._groups[i].aggregators]))[
+            0
+        ]
 
     def _arrive(self, client: int) -> None:
         """Async: merge the update of a client (or squad) at once, where it is now, and send somebody idle in its place.
@@ -888,11 +900,18 @@ class Federation:
         if i < 0:  # the client has left the federation, and its update with it
             self._busy_until[flight.client] = self.time_s
             return
-        group = self._groups[i]
+        group, everybody = self._groups[i], flight.client
+        flight = self._of_this_host(i, flight)
+        if not len(flight.positions):
+            self._busy_until[everybody] = self.time_s
+            if group.merges_left > 0:
+                self._staff(i)
+                self._close_if_deserted(i)
+            return
         if group.merges_left == 0:  # no round is open: the update waits for the next one, and so does the client
             self._late.append(flight)
             return
-        self._busy_until[flight.client] = self.time_s
+        self._busy_until[everybody] = self.time_s
         self._contributed_last[group.aggregators] = False
         self._merge(i, [flight], group.n_merges)
         group.n_merges += 1
