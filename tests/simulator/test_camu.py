@@ -403,3 +403,26 @@ def test_a_learner_may_choose_powers_and_updates(monkeypatch):
     )
     assert learnt["gap"] >= exact["gap"] * (1 - 1e-9)
     assert learnt["energy_j"] <= exact["budget_j"] * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("options", [":reading=literal", ":bound=corrected", ":reading=literal:solver=updates"])
+def test_other_readings_of_the_problem_give_allotments_too(options):
+    scene = scenario("two-regions", ["training.cloud_rounds=1", "task.model={kind: softmax}"])
+    result = simulate(scene, f"camu{options}", seed=1, dry_run=True)
+    plain = simulate(scene, "camu", seed=1, dry_run=True)
+    power, own = (r.places[0].topology.notes["head_power_w"] for r in (result, plain))
+    assert (power > 0).all()
+    assert np.allclose(power, own) == (options == ":bound=corrected")  # for ever, the factor changes no optimum
+    if "updates" in options:
+        assert power == pytest.approx(0.5)
+
+
+def test_the_wait_may_count_the_upload():
+    """Over a narrow band uploads take longer than updates, so near clusters have time for many more."""
+    narrow = ["training.cloud_rounds=1", "task.model={kind: softmax}", "fleet.device_cloud.up.bandwidth_hz=1e4"]
+    with_it, without = (
+        simulate(scenario("two-regions", narrow), f"camu_ungated{option}", seed=1, dry_run=True).measures[-1]
+        for option in (":upload_time=true", "")
+    )
+    assert with_it["rounds_mean"] > 1.5 * without["rounds_mean"] and with_it["rounds_max"] == 10
+    assert Need.LINKS in make_method("camu_ungated:upload_time=true").needs

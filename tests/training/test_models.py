@@ -437,3 +437,10 @@ def test_numbers_of_convolutions_that_are_not_there_are_refused():
     for choose in (rows.smallest_convolutions, rows.first_convolution):
         with pytest.raises(ValueError, match="the model has no convolutions; choose layers by name"):
             choose(models.mlp((3,), 2))
+
+
+def test_the_network_of_camu_may_have_a_relu_after_each_convolution():
+    plain, more = (models.build("cnn-bn", (1, 28, 28), 10, 0, conv_relu=on) for on in (False, True))
+    kinds = [type(layer).__name__ for layer in more]
+    assert kinds.count("ReLU") == 3 and [type(layer).__name__ for layer in plain].count("ReLU") == 1
+    assert rows.n_values(plain) == rows.n_values(more) and kinds[:3] == ["Conv2d", "ReLU", "MaxPool2d"]

@@ -26,12 +26,14 @@ Ours where the publication is silent: the signs of similarities, the floor, thre
 budget of P1, and its constants mu, L, delta, which hardly move its optimum; see docs/methods/camu.md.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.allocation import Allocation, Problem, allocate, learn_allocation
-from fedloom.allocation.problem import BITS
+from fedloom.allocation.problem import BITS, BOUNDS, READINGS
 from fedloom.grouping import Need, Topology, View, dual_segment
 from fedloom.grouping.affinity import MOST_CLIENTS
 from fedloom.methods.method import Allotment, Group, Method, WeighCloud
@@ -116,6 +118,8 @@ def method(
     radio: str = "db_gap",
     labels: str = "neg_sq",
     leader: str = "exemplar",
+    reading: str = "default",
+    bound: str = "printed",
 ) -> Method:
     """Configuration 5: updates and powers by P1, with the energy of a round of `ungated` at the links' own powers.
 
@@ -123,9 +127,12 @@ def method(
     (as published), or "updates" (exact, at the links' own powers). cap: most extra updates; limit "waiting": nor more than
     fit while the slowest cluster does one. power_factor: power budget over the sum of the links' own powers. horizon: rounds
     P1 looks at, by default for ever. mu, smooth, delta, delta_c: constants of its bound. floor, metric: of the distance of
-    labels. radio, labels, leader: readings of the clustering.
+    labels. radio, labels, leader: readings of the clustering. reading, bound: of P1, see `Problem`; "literal" powers and
+    energies are for P1 alone, the ledger books what is really spent.
     """
     _check.one_of("solver", solver, SOLVERS)
+    _check.one_of("reading", reading, READINGS)
+    _check.one_of("bound", bound, BOUNDS)
     _check.one_of("limit", limit, LIMITS)
     _check.positive("threshold", threshold, zero=True)
     _check.whole("cap", cap, least=0)
@@ -159,7 +166,13 @@ def method(
             delta=delta,
             horizon=horizon,
             bandwidth_hz=uplink.bandwidth_hz,
+            reading=reading,
+            bound=bound,
         )
+        if reading == "literal":
+            energy_j = problem.energy_j(own_w, waiting)
+            power_w = float(power_factor * problem.power_w(own_w))
+            problem = replace(problem, energy_budget_j=energy_j, power_budget_w=power_w)
         found = _solved(problem, solver, own_w, waiting, rng)
         updates = 1 + np.rint(found.n_extra).astype(np.int64)
         notes = _notes(value, is_open) | {"head_power_w": found.power_w, "gap": found.gap, "budget_j": energy_j}
@@ -194,23 +207,25 @@ def gated(
     radio: str = "db_gap",
     labels: str = "neg_sq",
     leader: str = "exemplar",
+    upload_time: bool = False,
 ) -> Method:
     """Configuration 3: extra updates that fit into the wait, if a cluster's contribution reaches `threshold`. Options as in
-    `method`."""
+    `method`. upload_time: clusters wait for the slowest to upload too."""
     _check.positive("threshold", threshold, zero=True)
     _check.whole("cap", cap, least=0)
 
     def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
         value = _log_contribution(view, topology, floor, metric)
         is_open = _gate(view, value, threshold, scaled)
-        updates = local_updates(extra_updates(_update_s(view, topology), cap=cap), is_open)
+        upload_s = view.uplink.pick(topology.host).seconds(view.model_bits) if upload_time else None
+        updates = local_updates(extra_updates(_update_s(view, topology), upload_s=upload_s, cap=cap), is_open)
         return Allotment(edge_rounds=updates, notes=_notes(value, is_open))
 
     return Method(
         name="camu_gated",
         summary="camu with the extra updates that fit into the wait for the slowest cluster, gated by contribution",
         group=cluster(radio, labels, leader),
-        needs=NEEDS,
+        needs=NEEDS | ({Need.LINKS} if upload_time else set()),
         regroup="once",
         weigh_cloud=by_contribution(floor, metric),
         allot=allot,
@@ -218,10 +233,13 @@ def gated(
     )
 
 
-def ungated(cap: int = 9, floor: float = FLOOR, metric: str = "index", leader: str = "exemplar") -> Method:
+def ungated(
+    cap: int = 9, floor: float = FLOOR, metric: str = "index", leader: str = "exemplar", upload_time: bool = False
+) -> Method:
     """Benchmark 2: as `gated` for all clusters."""
     summary = "camu with the extra updates that fit into the wait, of all clusters"
-    return gated(0.0, cap=cap, floor=floor, metric=metric, leader=leader).with_(name="camu_ungated", summary=summary)
+    found = gated(0.0, cap=cap, floor=floor, metric=metric, leader=leader, upload_time=upload_time)
+    return found.with_(name="camu_ungated", summary=summary)
 
 
 def single(floor: float = FLOOR, metric: str = "index", leader: str = "exemplar") -> Method:

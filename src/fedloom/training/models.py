@@ -97,13 +97,17 @@ def cnn_small(shape: Shape, n_outputs: int, kernel: int = 3, channels: Sequence[
     )
 
 
-def cnn_bn(shape: Shape, n_outputs: int) -> nn.Sequential:
-    """The network of CAMU (section 6): BatchNorm before the dense layers, one ReLU; 21,880 parameters on 28x28x1."""
+def cnn_bn(shape: Shape, n_outputs: int, conv_relu: bool = False) -> nn.Sequential:
+    """The network of CAMU (section 6): BatchNorm before the dense layers, one ReLU; 21,880 parameters on 28x28x1. conv_relu: one
+    after each convolution too, where the printed network has only pooling."""
     channels, side = _image(shape, "cnn-bn", least=16)
+    relu = [nn.ReLU] if conv_relu else []
     return nn.Sequential(
         nn.Conv2d(channels, 10, 5),
+        *(layer() for layer in relu),
         nn.MaxPool2d(2),
         nn.Conv2d(10, 20, 5),
+        *(layer() for layer in relu),
         nn.MaxPool2d(2),
         nn.BatchNorm2d(20),
         nn.Flatten(),
