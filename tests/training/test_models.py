@@ -444,3 +444,38 @@ def test_the_network_of_camu_may_have_a_relu_after_each_convolution():
     kinds = [type(layer).__name__ for layer in more]
     assert kinds.count("ReLU") == 3 and [type(layer).__name__ for layer in plain].count("ReLU") == 1
     assert rows.n_values(plain) == rows.n_values(more) and kinds[:3] == ["Conv2d", "ReLU", "MaxPool2d"]
+
+
+def test_running_variances_may_be_those_of_the_pooled_samples():
+    plain, pooled = (models.build("cnn-bn", (1, 16, 16), 3, 0, bn_var=how) for how in ("mean", "pooled"))
+    x, y = torch.randn(2, 12, 1, 16, 16, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 3
+    ends = {}
+    for how, model in (("mean", plain), ("pooled", pooled)):
+        start, ends[how] = rows.to_row(model), []
+        for k in range(2):  # two clients from one start
+            rows.load_row(model, start)
+            model.train()
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            for _ in range(3):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x[k] * (k + 1)), y).backward()
+                optimizer.step()
+            model.eval()
+            ends[how].append((rows.to_row(model), model(x[k]).detach()))
+    for one, other in zip(ends["mean"], ends["pooled"]):  # as one model they are the same
+        torch.testing.assert_close(one[1], other[1], rtol=1e-4, atol=1e-5)
+    means, variances = [], []
+    for row, _ in ends["mean"]:
+        rows.load_row(plain, row)
+        means.append(plain[4].running_mean.clone())
+        variances.append(plain[4].running_var.clone())
+    rows.load_row(pooled, np.mean([row for row, _ in ends["pooled"]], axis=0))
+    layer, mean = pooled[4], (means[0] + means[1]) / 2
+    wanted = sum(v + m**2 for v, m in zip(variances, means)) / 2 - mean**2
+    torch.testing.assert_close(layer.running_square - layer.running_mean**2, wanted, rtol=1e-4, atol=1e-6)
+    assert (wanted > (variances[0] + variances[1]) / 2 + 1e-6).any()
+    assert (
+        rows.trainable_mask(pooled).sum() == rows.trainable_mask(plain).sum()
+    )  # statistics are no parameters: without noise
+    with pytest.raises(Unsupported):
+        describe(pooled, (1, 16, 16))

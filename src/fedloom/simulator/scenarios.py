@@ -29,7 +29,8 @@ class ScenarioError(ValueError):
 class ModelSettings(Settings):
     """A network by name. For mlp: `hidden`, the widths of its layers, and `pool`, the side of squares over which images are
     averaged first. For vgg: `width`, a factor of all widths. For cnn-small: `kernel`, the side of its convolutions, and
-    `channels`, their two widths. For cnn-bn: `conv_relu`, a ReLU after each convolution too."""
+    `channels`, their two widths. For cnn-bn: `conv_relu`, a ReLU after each convolution too, and `bn_var`, what
+    averaging makes of running variances."""
 
     kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-small", "cnn-bn", "vgg", "squeezenet", "resnet18"] = "lenet5"
     hidden: tuple[Count, ...] | None = None
@@ -38,11 +39,12 @@ class ModelSettings(Settings):
     kernel: Count | None = None
     channels: tuple[Count, Count] | None = None
     conv_relu: bool | None = None
+    bn_var: Literal["mean", "pooled"] | None = None
 
     @model_validator(mode="after")
     def _options_of_the_kind(self) -> "ModelSettings":
         of_kind = {"hidden": "mlp", "pool": "mlp", "width": "vgg", "kernel": "cnn-small", "channels": "cnn-small"}
-        of_kind["conv_relu"] = "cnn-bn"
+        of_kind |= {"conv_relu": "cnn-bn", "bn_var": "cnn-bn"}
         for name, kind in of_kind.items():
             if getattr(self, name) is not None and self.kind != kind:
                 raise ValueError(f"{name} is for kind {kind}, not for {self.kind}; leave it out")

@@ -10,6 +10,9 @@ from functools import partial
 
 import torch
 from torch import nn
+from torch.nn import functional
+
+from fedloom import _check
 
 Shape = tuple[int, ...]
 
@@ -97,9 +100,37 @@ def cnn_small(shape: Shape, n_outputs: int, kernel: int = 3, channels: Sequence[
     )
 
 
-def cnn_bn(shape: Shape, n_outputs: int, conv_relu: bool = False) -> nn.Sequential:
+class PooledBatchNorm2d(nn.Module):
+    """BatchNorm2d that keeps its running variance as a second moment, variance + mean^2: the mean of such models has the
+    variance of the pooled samples, sum_k w_k (var_k + mean_k^2) - (sum_k w_k mean_k)^2 (CAMU, section 6), not the mean of the
+    variances."""
+
+    running_mean: torch.Tensor
+    running_square: torch.Tensor
+
+    def __init__(self, channels: int, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.momentum, self.eps = momentum, eps
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_square", torch.ones(channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean = self.running_mean.clone()
+        variance = (self.running_square - mean**2).clamp(min=0)
+        y = functional.batch_norm(x, mean, variance, self.weight, self.bias, self.training, self.momentum, self.eps)
+        if self.training:
+            with torch.no_grad():
+                self.running_mean.copy_(mean)
+                self.running_square.copy_(variance + mean**2)
+        return y
+
+
+def cnn_bn(shape: Shape, n_outputs: int, conv_relu: bool = False, bn_var: str = "mean") -> nn.Sequential:
     """The network of CAMU (section 6): BatchNorm before the dense layers, one ReLU; 21,880 parameters on 28x28x1. conv_relu: one
-    after each convolution too, where the printed network has only pooling."""
+    after each convolution too, where the printed network has only pooling. bn_var: what averaging models makes of running
+    variances, their "mean" or that of the "pooled" samples."""
+    _check.one_of("bn_var", bn_var, ("mean", "pooled"))
     channels, side = _image(shape, "cnn-bn", least=16)
     relu = [nn.ReLU] if conv_relu else []
     return nn.Sequential(
@@ -109,7 +140,7 @@ def cnn_bn(shape: Shape, n_outputs: int, conv_relu: bool = False) -> nn.Sequenti
         nn.Conv2d(10, 20, 5),
         *(layer() for layer in relu),
         nn.MaxPool2d(2),
-        nn.BatchNorm2d(20),
+        nn.BatchNorm2d(20) if bn_var == "mean" else PooledBatchNorm2d(20),
         nn.Flatten(),
         nn.Linear(20 * _after_two_convolutions(side) ** 2, 50),
         nn.ReLU(),
