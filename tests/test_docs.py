@@ -1,7 +1,7 @@
 """The documents: every Python and shell block runs, and the site builds offline without a warning.
 
-A block that is not to be run has a comment before it that says why: `<!-- not run: needs MNIST -->`. Commands that take
-minutes or real datasets wherever they stand are named here.
+A block that is not to be run has a comment before it that says why: `<!-- not run: needs MNIST -->`; those that only take
+minutes are run with the full tests. Commands that take hours or real datasets wherever they stand are named here.
 """
 
 import importlib
@@ -21,6 +21,7 @@ FENCE = re.compile(
     flags=re.MULTILINE | re.DOTALL,
 )
 PYTHON, SHELL = {"python", "py"}, {"sh", "bash", "shell", "console"}
+LONG = "takes minutes"
 LEFT_OUT = {
     "fedloom reproduce": "takes minutes to hours, and the real datasets",
     "fedloom data": "fetches from the network",
@@ -29,13 +30,14 @@ LEFT_OUT = {
 }
 
 
-def blocks(page: Path, languages: set[str]) -> list[str]:
-    """The blocks of a page that are to be run."""
+def blocks(page: Path, languages: set[str], long: bool = False) -> list[str]:
+    """The blocks of a page that are to be run; or those that take minutes."""
     found = []
     for match in FENCE.finditer(page.read_text(encoding="utf-8")):
         indent, code = match["indent"], match["code"]
         code = "".join(line.removeprefix(indent) for line in code.splitlines(keepends=True))
-        if match["language"] in languages and not match["why"] and not code.startswith("--8<-- "):
+        wanted = match["why"] == LONG if long else not match["why"]
+        if match["language"] in languages and wanted and not code.startswith("--8<-- "):
             found.append(code)
     return found
 
@@ -66,8 +68,18 @@ def test_python_in_the_documents_runs(page, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in [ROOT / "README.md", *PAGES] if blocks(p, SHELL)], ids=named)
 def test_commands_in_the_documents_run(page, tmp_path):
+    run_commands(blocks(page, SHELL), tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, SHELL, long=True)], ids=named)
+def test_commands_that_take_minutes_run(page, tmp_path):
+    run_commands(blocks(page, SHELL, long=True), tmp_path)
+
+
+def run_commands(codes, tmp_path):
     environment = place(tmp_path)
-    for code in blocks(page, SHELL):
+    for code in codes:
         lines = re.sub(r"\\\n\s*", " ", code).splitlines()
         kept = [line for line in lines if not any(line.lstrip("$ ").startswith(name) for name in LEFT_OUT)]
         done = subprocess.run(
