@@ -17,7 +17,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,13 +65,16 @@ def _record(
     checkpoint = load_checkpoint(folder) if resume else None
     started = time.perf_counter()
     _write_json(folder / "run.json", settings | _circumstances(simulation))
-    for measures in simulation.rounds(checkpoint):
-        if simulation.cloud_rounds_done:
-            save_checkpoint(folder, simulation.checkpoint())
-        if measures is not None:
-            _write_metrics(folder, simulation.measures)
-        if on_round is not None:
-            on_round(simulation.cloud_rounds_done, measures)
+    with closing(
+        simulation.rounds(checkpoint)
+    ) as rounds:  # here, and not when it is deleted: polars may send Ctrl-C twice
+        for measures in rounds:
+            if simulation.cloud_rounds_done:
+                save_checkpoint(folder, simulation.checkpoint())
+            if measures is not None:
+                _write_metrics(folder, simulation.measures)
+            if on_round is not None:
+                on_round(simulation.cloud_rounds_done, measures)
     _write_topology(folder, simulation)
     _write_timeline(folder, simulation)
     _write_metrics(folder, simulation.measures)

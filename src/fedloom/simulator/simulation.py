@@ -1,7 +1,7 @@
 """Running a scenario with a method: the clock, the training it asks for, and what is measured."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +176,7 @@ class Simulation:
         self.engine_s = 0.0  # wall seconds spent training and evaluating
         self.batches: list[int] = []  # jobs of every batch that was trained
 
-    def rounds(self, resume: Checkpoint | None = None) -> Iterator[Measures | None]:
+    def rounds(self, resume: Checkpoint | None = None) -> Generator[Measures | None, None, None]:
         """Run to the end; yields once before any training and after every cloud round what was measured, if anything."""
         last = self.scenario.training.cloud_rounds
         try:
