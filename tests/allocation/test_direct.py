@@ -114,6 +114,7 @@ def test_whole_updates_agree_with_enumeration(seed, reading):
     assert allocate(problem).gap == pytest.approx(best_by_enumeration(problem).gap, rel=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(SEEDS, READINGS, st.booleans())
 def test_every_allocation_is_feasible_and_no_random_point_is_better(seed, reading, whole):
@@ -131,6 +132,7 @@ def test_every_allocation_is_feasible_and_no_random_point_is_better(seed, readin
         assert found.gap <= problem.gap(power, n) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(SEEDS)
 def test_real_updates_are_a_lower_bound_and_more_budget_never_hurts(seed):

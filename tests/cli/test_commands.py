@@ -35,6 +35,7 @@ def test_help_is_quick_because_nothing_heavy_is_imported(here):
     assert fedloom("--version", cwd=here).startswith("fedloom ")
 
 
+@pytest.mark.slow
 def test_run_json_and_default_folder(here):
     summary = json.loads(fedloom("run", "small.yaml", "--json", "--quiet", cwd=here))
     assert summary["folder"] == "runs/small-hierfedavg-s0" and (here / summary["folder"] / "summary.json").exists()
@@ -43,6 +44,7 @@ def test_run_json_and_default_folder(here):
     assert "this run, finished" not in fedloom("run", "small.yaml", "--resume", "--quiet", cwd=here)
 
 
+@pytest.mark.slow
 def test_dry_run_writes_nothing(here):
     out = fedloom("run", "small.yaml", "--dry-run", "--verbose", cwd=here)
     assert "of simulated time" in out and "accuracy" not in out
@@ -134,6 +136,7 @@ def test_bad_input_is_explained_in_one_message(here, args, message):
     assert message in error and "Traceback" not in error
 
 
+@pytest.mark.slow
 def test_divergence_is_a_failure_not_bad_input(here):
     error = fedloom("run", "small.yaml", "--set", "training.lr=1e30", "--quiet", cwd=here, code=1)
     assert "no longer finite" in error and "lower training.lr" in error and "Traceback" not in error
@@ -181,6 +184,7 @@ def test_compare_makes_a_table_and_a_report_and_does_not_run_twice(here):
     assert "again.html" in out and (here / "again.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["methods", "scenarios", "datasets", "models"])
 def test_lists(here, what):
     rows = json.loads(fedloom("list", what, "--json", cwd=here))
@@ -188,11 +192,13 @@ def test_lists(here, what):
     assert next(iter(rows[0].values())) in fedloom("list", what, cwd=here)
 
 
+@pytest.mark.slow
 def test_list_methods_shows_what_clients_reveal(here):
     rows = json.loads(fedloom("list", "methods", "--json", cwd=here))
     assert {r["method"]: r["clients reveal"] for r in rows}["fedavg"] == "sizes"
 
 
+@pytest.mark.slow
 def test_embedded_data_needs_nothing(here):
     assert "8000 training and 2000 test samples" in fedloom("data", "fashion-mini", cwd=here)
     assert json.loads(fedloom("data", "digits", "--json", cwd=here))["train"] == 1437

@@ -27,6 +27,7 @@ def jobs(file, folder, methods, seeds=1):
     ]
 
 
+@pytest.mark.slow
 def test_more_runs_than_workers_and_what_is_finished_is_left_alone(file, tmp_path):
     all_jobs = jobs(file, tmp_path / "runs", ["fedavg", "hhfl"], seeds=2)
     make_runs(all_jobs[:1], quiet=True)
@@ -40,6 +41,7 @@ def test_more_runs_than_workers_and_what_is_finished_is_left_alone(file, tmp_pat
     assert read_run(alone[0].folder).metrics.equals(read_run(all_jobs[3].folder).metrics)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_says_so_and_keeps_the_rest(file, tmp_path):
     bad = Job(
         name="bad one", scenario=tmp_path / "none.json", method="fedavg", seed=0, folder=tmp_path / "x", cloud_rounds=4
@@ -86,6 +88,7 @@ def paper(small, monkeypatch):
     return made_up
 
 
+@pytest.mark.slow
 def test_from_runs_to_page(paper, tmp_path, capsys):
     options = {"seeds": None, "folder": tmp_path / "out", "cache": tmp_path / "cache", "jobs": 2}
     options |= {"data_folder": None, "quiet": True}

@@ -14,6 +14,7 @@ from fedloom.cli.app import app
 from fedloom.grouping import exact_heads, head_problem
 from fedloom.simulator.planning import _search
 
+pytestmark = pytest.mark.slow
 CITY = Path(__file__).parents[2] / "examples" / "city-fleet.csv"
 
 

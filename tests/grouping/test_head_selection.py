@@ -508,6 +508,7 @@ def test_without_gradients_everybody_takes_the_nearest_head():
     check_valid(problem, select_heads(problem, rng=rng()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [12, 60])
 def test_at_alpha_0_gradients_do_not_matter_and_at_alpha_1_positions_do_not(n):
     position, server, gradients = disc(n, rng(2))
@@ -623,6 +624,7 @@ def test_changes_of_heads_add_up_to_the_heads_found():
     assert found.n_associations >= len([c for c in found.history if c.kind != "associate"])
 
 
+@pytest.mark.slow
 def test_the_fast_search_is_close_to_the_full_one():
     ratios = []
     for seed in range(3):
@@ -655,6 +657,7 @@ def test_no_cycle_is_only_the_start():
     assert found.n_associations == 1
 
 
+@pytest.mark.slow
 def test_more_weight_on_learning_lowers_the_cosines_and_lengthens_the_ways():
     world = disc(60, rng(11))
     found = [

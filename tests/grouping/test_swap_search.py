@@ -236,6 +236,7 @@ def searches(draw):
     return features, n_samples, compute, link, options, one_of(None, None, INF, 1.0, 3.0)
 
 
+@pytest.mark.slow
 @given(searches(), st.integers(0, 2**32))
 @settings(max_examples=150)
 def test_the_fast_search_takes_the_same_path_as_the_one_from_the_paper(search, seed):

@@ -21,6 +21,7 @@ def runs(tmp_path_factory):
     return find_runs([folder])
 
 
+@pytest.mark.slow
 def test_every_plot_is_written_twice_and_has_a_caption(runs, tmp_path):
     written = write_figures(runs, tmp_path / "new" / "figures")
     names = {path.stem for path in written if path.suffix == ".pdf"}
@@ -37,6 +38,7 @@ def test_every_plot_is_written_twice_and_has_a_caption(runs, tmp_path):
     assert "of fedprox:mu=0.1, hierfedavg in the first cloud round" in captions
 
 
+@pytest.mark.slow
 def test_figures_are_a_column_wide(runs, tmp_path):
     from matplotlib.image import imread
 

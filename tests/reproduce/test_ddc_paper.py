@@ -184,6 +184,7 @@ def test_both_fedavg_do_the_same_work():
     assert often["cloud_rounds"] == seldom["cloud_rounds"] == 4
 
 
+@pytest.mark.slow
 def test_joules_of_a_run_are_those_of_its_ledger(tmp_path):
     """Real runs of a tiny stand-in, recorded and read back: the formula in the page and the simulator's books agree."""
     tiny = {"dataset": "gaussian", "gaussian": {"n_train": 400, "n_test": 80}, "model": {"kind": "softmax"}}

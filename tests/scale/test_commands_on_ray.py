@@ -13,6 +13,8 @@ import pytest
 
 from fedloom.scale import cluster
 
+pytestmark = pytest.mark.slow  # starts Ray
+
 
 @pytest.fixture
 def address(tmp_path):

@@ -9,6 +9,8 @@ from fedloom.cli.worker import read_files, run_elsewhere, write_files
 from fedloom.record.runs import read_run
 from fedloom.scale.tasks import State, run_tasks
 
+pytestmark = pytest.mark.slow  # starts Ray
+
 
 def jobs(file, folder, methods, seeds=1):
     return [

@@ -1,9 +1,12 @@
 """A machine of three is killed in mid-round, and nothing changes but the time it takes."""
 
+import pytest
 from agreement import same_run
 
 from fedloom.scale.engine import on_ray
 from fedloom.simulator import Simulation, make_method, scenario, simulate
+
+pytestmark = pytest.mark.slow  # starts Ray
 
 
 def test_a_killed_node_changes_nothing(three_nodes, crowd):

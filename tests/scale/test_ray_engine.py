@@ -19,6 +19,8 @@ from fedloom.training.rows import to_row
 from fedloom.training.rule import LocalRule
 from fedloom.training.torch_engine import TorchEngine
 
+pytestmark = pytest.mark.slow  # starts Ray
+
 K, N_STARTS = 200, 3
 
 

@@ -452,6 +452,7 @@ def test_squads_that_part_do_not_close_the_rounds_of_others(monkeypatch):
     assert any(checks) and not any(deserted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["csahfl:alpha=0.1", "feduc_r"])
 def test_updates_of_clients_that_moved_are_lost_if_so_asked(method):
     def moves(options=""):
@@ -467,6 +468,7 @@ def test_updates_of_clients_that_moved_are_lost_if_so_asked(method):
     assert lost[0] == np.count_nonzero(np.isfinite(lost[2]["merged_s"]))
 
 
+@pytest.mark.slow
 def test_late_updates_are_dropped_at_the_cloud_if_so_asked():
     ends = {}
 

@@ -13,6 +13,8 @@ from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.federation import Federation
 from small import SMALL
 
+pytestmark = pytest.mark.slow
+
 
 class Watched(Federation):
     """A federation that checks every event and counts what is sent and merged."""

@@ -338,6 +338,7 @@ def test_networks_with_branches_go_to_torch(name):
         assert "Fire is not an nn.Sequential" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "lr"), [("squeezenet", 0.05), ("resnet18", 0.02)])
 def test_networks_with_branches_learn(name, lr):
     model = models.build(name, (1, 8, 8), 4, seed=0)

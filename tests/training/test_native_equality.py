@@ -131,6 +131,7 @@ def from_starts_near_by(task, rule, starts, jobs, i, seed):
     return both[0].min(), both[1].max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("name", SHAPES)
 def test_one_step_and_fifty_are_those_of_torch(name, rule):
@@ -150,6 +151,7 @@ def test_every_model_without_branches_is_among_the_shapes():
     assert set(SHAPES) | {"squeezenet", "resnet18"} == set(models.MODELS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop_last", [False, True], ids=["ragged", "dropped"])
 @pytest.mark.parametrize(
     ("name", "batch_size"),
@@ -247,6 +249,7 @@ def test_every_build_agrees_with_torch(name, build, monkeypatch):
     assert np.linalg.norm(a - b) <= ONE_STEP * np.linalg.norm(b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", "cnn-bn", "vgg"])
 def test_bits_do_not_depend_on_threads_or_the_order_of_jobs(name):
     model = models.build(name, SHAPES[name], 4, seed=1)
@@ -390,6 +393,7 @@ def initialise(model, seed):
     return model
 
 
+@pytest.mark.slow
 @given(networks(), rules(), st.booleans(), st.integers(0, 100))
 @settings(max_examples=200)
 def test_random_networks_train_as_in_torch(network, rule, squared, seed):
