@@ -339,6 +339,7 @@ def test_unfinished_runs_make_a_report_too(tmp_path):
     assert "is unfinished" in page and '<section id="map"' not in page and "left no timeline" in page
 
 
+@pytest.mark.slow
 def test_many_methods_and_devices_stay_below_six_megabytes(tmp_path):
     rng = np.random.default_rng(0)
     n = 1000

@@ -125,6 +125,7 @@ def test_one_update_is_the_same_run_in_both_figures():
     assert clusters["MNIST", "Config 1", 1.0].key() == gates["MNIST", "Config 4", 1.0].key()
 
 
+@pytest.mark.slow
 def test_fig_6_on_tiny_runs(tmp_path):
     runs = {}
     for label, setup in ITEMS["fig6"].setups("laptop").items():

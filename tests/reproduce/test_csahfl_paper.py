@@ -307,6 +307,7 @@ def test_items_share_the_runs_they_have_in_common():
     assert of["table3"][STATIC, HALF, NO_SA].key() == of["fig3"][ALL, 5].key()
 
 
+@pytest.mark.slow
 def test_real_runs_of_a_tiny_stand_in(tmp_path):
     """Every method on generated data, recorded and read back, goes through the judges of Tables 1 and 2."""
     tiny = {

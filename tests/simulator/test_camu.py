@@ -221,6 +221,7 @@ def test_noise_of_all_devices_adds_up_when_the_cloud_averages():
     assert error.std() == pytest.approx(std, rel=0.03)
 
 
+@pytest.mark.slow
 def test_a_noisy_run_goes_on_with_the_same_bits():
     whole = Simulation(small("training.cloud_rounds=3"), make_method("camu"), seed=3)
     list(whole.rounds())
@@ -394,6 +395,7 @@ def test_noise_is_drawn_by_seed_round_and_aggregator():
         assert value == pytest.approx(total, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_learner_may_choose_powers_and_updates(monkeypatch):
     brief = partial(learn_allocation, settings=PpoSettings(n_episodes=4, episode=16))
     monkeypatch.setattr("fedloom.methods.camu.learn_allocation", brief)

@@ -214,6 +214,7 @@ def test_more_candidates_than_the_share_are_drawn_if_capacity_needs_them(disc):
     assert sorted(map(len, clusters.values())) == [2] * 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("warmup", [0, 1, 3])
 def test_an_interrupted_run_goes_on_with_the_same_clusters(disc, warmup, tmp_path):
     def simulation():

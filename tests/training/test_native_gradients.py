@@ -16,6 +16,8 @@ from fedloom.training.dropout import use_counters
 from fedloom.training.native import NativeEngine, describe
 from fedloom.training.torch_engine import TorchEngine
 
+pytestmark = pytest.mark.slow
+
 LAYERS = {
     "linear": (nn.Sequential(nn.Linear(7, 4)), (7,)),
     "linear without bias": (nn.Sequential(nn.Linear(7, 17, bias=False), nn.Linear(17, 3)), (7,)),

@@ -19,7 +19,7 @@ from fedloom.training.engine import Jobs, Mix, NotFinite, Task
 from fedloom.training.rule import Exponential, LocalRule
 from fedloom.training.torch_engine import TorchEngine
 
-pytestmark = pytest.mark.timeout(60)  # a worker that is lost must not hang the driver
+pytestmark = [pytest.mark.timeout(60), pytest.mark.slow]  # a worker that is lost must not hang the driver
 
 K = 12
 COLUMNS = ("start", "client", "n_steps", "first_step", "lr_step")
