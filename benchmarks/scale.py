@@ -1,6 +1,7 @@
 """How a run grows with its fleet, and what Ray costs against threads.
 
     python benchmarks/scale.py [--clients 100,1000,10000] [--ray-clients 1000] [--rounds 3] [--json]
+    python benchmarks/scale.py --one 4000 --method pacfl --model softmax --rounds 1      one size, grouping included
 
 1. Seconds per cloud round and peak memory against the number of clients: HierFedAVG, LeNet-5 on fashion-mini, 20 samples a
    client drawn with replacement, 19 cells, one local step, two edge rounds. Every size runs in a process of its own. The growth
@@ -28,7 +29,7 @@ from fedloom.training.native import NativeEngine
 from fedloom.training.rule import LocalRule
 
 
-def fleet(n_clients: int, rounds: int) -> dict:
+def fleet(n_clients: int, rounds: int, model: str) -> dict:
     return {
         "name": f"fleet-{n_clients}",
         "fleet": {
@@ -36,25 +37,33 @@ def fleet(n_clients: int, rounds: int) -> dict:
             "cells": {"kind": "grid", "shape": "hex", "n": 19, "spacing_m": 1000, "radius_m": 800},
             "placement": {"kind": "cells"},
             "device_edge": {"up": {"kind": "radio"}, "down": {"kind": "rate", "bit_s": 1e7}},
+            "device_cloud": {"via": "direct", "up": {"kind": "radio"}},  # for methods without edge servers
             "compute": {"law": {"kind": "uniform", "low": 0.01, "high": 0.03}},
         },
-        "task": {"partition": {"kind": "drawn", "samples_per_client": 20}, "model": {"kind": "lenet5"}},
+        "task": {"partition": {"kind": "drawn", "samples_per_client": 20}, "model": {"kind": model}},
         "training": {"batch_size": 20, "local_steps": 1, "edge_rounds": 2, "cloud_rounds": rounds, "lr": 0.05},
         "evaluation": {"local_samples": 0},
     }
 
 
-def one_size(n_clients: int, method: str, rounds: int) -> dict[str, float]:
-    """Seconds of set-up and of the median cloud round with its evaluation, and peak memory of this process."""
+def one_size(n_clients: int, method: str, rounds: int, model: str) -> dict[str, float]:
+    """Seconds of set-up, of the median cloud round with its evaluation and of all, aggregators, and peak memory of this process."""
     start = time.perf_counter()
-    simulation = Simulation(scenario(fleet(n_clients, rounds)), make_method(method), seed=1)
+    simulation = Simulation(scenario(fleet(n_clients, rounds, model)), make_method(method), seed=1)
     setup_s = time.perf_counter() - start
     seconds, before = [], time.perf_counter()
     for _ in simulation.rounds():
         seconds.append(time.perf_counter() - before)
         before = time.perf_counter()
     peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return {"setup_s": setup_s, "round_s": statistics.median(seconds[1:]), "peak_mb": peak_bytes / 1e6}
+    return {
+        "setup_s": setup_s,
+        "round_s": statistics.median(seconds[1:]),
+        "all_s": time.perf_counter() - start,
+        "processor_s": time.process_time(),
+        "aggregators": simulation.places[0].topology.n_aggregators,
+        "peak_mb": peak_bytes / 1e6,
+    }
 
 
 def growth(sizes: list[int], method: str, rounds: int) -> list[dict[str, float]]:
@@ -125,10 +134,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--method", default="hierfedavg")
     parser.add_argument("--one", type=int)
+    parser.add_argument("--model", default="lenet5")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(one_size(options.one, options.method, options.rounds)))
+        print(json.dumps(one_size(options.one, options.method, options.rounds, options.model)))
         return
     sizes = growth([int(n) for n in options.clients.split(",")], options.method, options.rounds)
     out = {"sizes": sizes, "exponent": exponent(sizes), "ray": against_ray(options.ray_clients), **conditions()}

@@ -84,7 +84,7 @@ class Result:
         """One line per evaluation."""
         import polars
 
-        return polars.DataFrame(self.measures)
+        return polars.DataFrame(self.measures, infer_schema_length=None)
 
 
 class Simulation:
