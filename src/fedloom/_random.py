@@ -8,6 +8,9 @@ and mini-batches, and a run that is resumed needs no generator state.
 import zlib
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
 
 
 def stream(seed: int, purpose: str, *counters: int) -> np.random.Generator:
@@ -27,3 +30,34 @@ def stream(seed: int, purpose: str, *counters: int) -> np.random.Generator:
         *counters,
     ]  # the length: zeros at the end count
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+
+
+def uniform_of(seed: int, purpose: str, who: NDArray[np.int64], *counters: int) -> Floats:
+    """One number in (0, 1) for each of `who` (m,), devices or cells, in the shape of `who`.
+
+    It depends on the seed, the purpose, the counters and that device alone: never on who else is asked for, so that two
+    methods that ask for different groups of devices draw the same for a device both ask for.
+
+    >>> alone, among_others = uniform_of(1, "lots", np.array([7]), 3), uniform_of(1, "lots", np.array([2, 7]), 3)
+    >>> alone[0] == among_others[1]
+    np.True_
+    """
+    entropy = [seed, zlib.crc32(purpose.encode()), len(counters), *counters]
+    key = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
+    mixed = mix_all(mix_all(np.asarray(who, dtype=np.uint64)) ^ key)
+    return np.asarray(((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
+
+
+def normal_of(seed: int, purpose: str, who: NDArray[np.int64], *counters: int) -> Floats:
+    """Standard normal numbers in the manner of `uniform_of`."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(uniform_of(seed, purpose, who, *counters)))
+
+
+def mix_all(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A 64-bit hash of each number: one step of splitmix64; arrays of uint64 wrap around by themselves."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

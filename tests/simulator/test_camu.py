@@ -382,7 +382,7 @@ def test_faded_links_between_devices_are_the_same_both_ways_and_the_same_in_ever
     assert (plain.snapshot(0).d2d.rate_bit_s[off] != rate[off]).all()
 
 
-def test_noise_is_drawn_by_seed_round_and_aggregator():
+def test_noise_is_drawn_by_seed_head_and_round():
     place = replace(radio_place([50, 50, 66], [1e9] * 3), cloud_noisy=True)
     method = two_clusters(rounds(1, 1))
     found, federation = run(method, place, 2, seed=7)
@@ -390,7 +390,8 @@ def test_noise_is_drawn_by_seed_round_and_aggregator():
     assert std == pytest.approx([0.0304857059, 1 / np.sqrt(0.5 * 757.6689713)], rel=1e-8)
     total = 0.0
     for cloud_round, (_, value) in enumerate(found):
-        z = [stream(7, "uplink noise", cloud_round, n).standard_normal(1)[0] for n in range(2)]
+        heads = federation._topology.host.tolist()
+        z = [stream(7, "uplink noise", head, cloud_round, 0).standard_normal(1)[0] for head in heads]
         total += (2 * (2 + std[0] * z[0]) + (10 + std[1] * z[1])) / 3
         assert value == pytest.approx(total, abs=1e-5)
 

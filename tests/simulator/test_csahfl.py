@@ -1,6 +1,7 @@
 """CSAHFL and the methods it is compared with, on the clock: golden timelines, invariants, equalities of whole runs."""
 
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,7 +188,7 @@ def test_a_busy_client_is_never_sent_and_late_means_older():
     made = small(cloud_rounds=8)
     made["fleet"]["compute"] |= {"jitter_sigma": 1.0}
     made["fleet"]["mobility"] = {"p_stay": 0.5, "neighbours": "path", "every": "edge-round"}
-    simulation = Simulation(scenario(made), csahfl(alpha=0.0), seed=1, dry_run=True)
+    simulation = Simulation(scenario(made), csahfl(alpha=0.0), seed=1, dry_run=True, timeline=True)
     ages = []
     weigh = discounted("delta")
 
@@ -237,7 +238,7 @@ def test_local_accuracies_by_each_model():
     assert result.measures[0]["local_by_edge"] == result.measures[0]["local_by_global"]
     flat = simulate(scenario(small()), "fedavg", seed=1).measures[-1]
     assert flat["local_by_edge"] == flat["local_by_cluster"] == flat["local_by_global"]
-    off = simulate(scenario(small(), ["evaluation.models=false"]), csahfl(beta=10), seed=1).measures[-1]
+    off = simulate(scenario(small(), ["evaluation.models=global"]), csahfl(beta=10), seed=1).measures[-1]
     assert "local_by_edge" not in off and off["local_by_global"] == result.measures[-1]["local_by_global"]
 
 
@@ -269,12 +270,13 @@ def test_local_accuracy_of_one_model_weighs_classes_by_how_many_clients_hold_the
     correct = np.random.default_rng(0).uniform(size=len(y)) < 0.3 + 0.05 * y
     accuracy = np.array([correct[y == c].mean() for c in range(10)])
     per_client = np.mean([accuracy[row].mean() for row in held])
-    assert simulation._local_by(correct, None)["local_by_global"] == pytest.approx(per_client, abs=1e-12)
+    right = SimpleNamespace(right=np.bincount(y[correct], minlength=10).astype(float))
+    assert simulation._local_by(right, {})["local_by_global"] == pytest.approx(per_client, abs=1e-12)
     made["task"]["partition"] = {"kind": "classes", "classes_per_client": 2}
     simulation = Simulation(scenario(made), hierfedavg(), seed=1, dry_run=True)
     holders = (simulation.label_counts > 0).sum(axis=0)
     expected = holders @ accuracy / holders.sum()
-    assert simulation._local_by(correct, None)["local_by_global"] == pytest.approx(expected, abs=1e-12)
+    assert simulation._local_by(right, {})["local_by_global"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_macfl_without_its_terms_is_hierfedavg():
@@ -456,7 +458,9 @@ def test_squads_that_part_do_not_close_the_rounds_of_others(monkeypatch):
 @pytest.mark.parametrize("method", ["csahfl:alpha=0.1", "feduc_r"])
 def test_updates_of_clients_that_moved_are_lost_if_so_asked(method):
     def moves(options=""):
-        simulation = Simulation(scenario("edge-mobility"), make_method(method + options), seed=0, dry_run=True)
+        simulation = Simulation(
+            scenario("edge-mobility"), make_method(method + options), seed=0, dry_run=True, timeline=True
+        )
         for _ in simulation.rounds():
             pass
         sent = table(simulation.federation.timeline)
@@ -474,7 +478,11 @@ def test_late_updates_are_dropped_at_the_cloud_if_so_asked():
 
     def merged_after_their_round(options=""):
         simulation = Simulation(
-            scenario("edge-mobility"), make_method(f"csahfl:alpha=0.1{options}"), seed=0, dry_run=True
+            scenario("edge-mobility"),
+            make_method(f"csahfl:alpha=0.1{options}"),
+            seed=0,
+            dry_run=True,
+            timeline=True,
         )
         for measures in simulation.rounds():
             ends[simulation.cloud_rounds_done] = measures["time_s"]

@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 class Watched(Federation):
     """A federation that checks every event and counts what is sent and merged."""
 
-    def __init__(self, *args):
+    def __init__(self, *args, **options):
         self.sent, self.merged = 0, set()
-        super().__init__(*args)
+        super().__init__(*args, **options)
 
     def _schedule(self, t_s, kind, subject):
         assert self.time_s <= t_s < np.inf

@@ -4,6 +4,7 @@
     metrics.parquet    one row per evaluation
     topology.parquet   who was where, one row per client and aggregator from the round of every change
     timeline.parquet   when clients fetched, computed, uploaded and were merged, one row for every client sent to work
+    costs.parquet      the ledger by cloud round, aggregator, hop and direction
     checkpoint/        the models still in use and the measures so far (safetensors), after every cloud round
     summary.json       final and best measures, ledger, wall seconds; its presence says that the run is finished
 
@@ -77,6 +78,7 @@ def _record(
                 on_round(simulation.cloud_rounds_done, measures)
     _write_topology(folder, simulation)
     _write_timeline(folder, simulation)
+    _write_costs(folder, simulation)
     _write_metrics(folder, simulation.measures)
     summary = summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
     _write_json(folder / "summary.json", summary)
@@ -374,6 +376,19 @@ def _write_timeline(folder: Path, simulation: "Simulation") -> None:
     if simulation.federation.timeline:
         frame = polars.DataFrame(table(simulation.federation.timeline))
         _write_parquet(folder / "timeline.parquet", frame.with_columns(polars.col("merged_s").fill_nan(None)))
+
+
+def _write_costs(folder: Path, simulation: "Simulation") -> None:
+    """Columns: cloud_round, aggregator (-1: features collected before grouping, which belong to nobody), hop, direction, links,
+    bytes, airtime_s (of computing: device seconds), energy_j. They add up to the ledger of the summary."""
+    import polars
+
+    frames = [
+        polars.DataFrame({"cloud_round": np.full(len(columns["hop"]), cloud_round), **columns})
+        for cloud_round, columns in simulation.costs
+    ]
+    if frames:
+        _write_parquet(folder / "costs.parquet", polars.concat(frames))
 
 
 def _write_parquet(path: Path, frame: Any) -> None:

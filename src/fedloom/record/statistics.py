@@ -3,7 +3,8 @@
     mean ± t_{n-1} s / sqrt(n),   95 % of Student's t, s the sample standard deviation over n seeds
 
 Two methods with the same seed see the same placement, data, batches, jitter and sampling, so their differences seed by seed are
-what is judged, never two spreads side by side. Fewer than LEAST seeds decide nothing: the interval of two reaches 12.7 s / sqrt(2).
+what is judged, never two spreads side by side. Fewer than LEAST seeds decide nothing: the interval of two is 9 s wide on
+either side.
 """
 
 import math

@@ -111,7 +111,7 @@ def setup(data: str, method: str, share: float, scale: str, *, noisy: bool = Fal
             "cloud_rounds": 30 if small else 200,
             "lr": 0.1,
         },
-        "evaluation": {"every": 2, "local_samples": 0, "models": False},
+        "evaluation": {"every": 2, "local_samples": 0, "models": "global"},
     }
     return Setup(scenario=scenario, method=method + cap)
 

@@ -1,5 +1,6 @@
 """What it costs to move one model between clients, aggregators and the cloud, for one topology of one cloud round."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,22 +8,46 @@ from numpy.typing import NDArray
 
 from fedloom.fleet import Link, Snapshot
 from fedloom.grouping import Topology
-from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.ledger import NOBODY, Ledger
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Share = Callable[[Floats, Floats], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """The single links of a hop, L of them, sorted by sender: who sends (client, or aggregator), the aggregator the link
+    belongs to, whose air it takes (a cell, head or server), seconds on air and joules. Where one transmission serves
+    several links, each of them has its seconds, and an equal part of its joules."""
+
+    sender: Ints
+    aggregator: Ints
+    air: Ints
+    seconds: Floats
+    joules: Floats
+    first: Ints
+    """(senders + 1,) where the links of a sender begin."""
+
+    def of(self, who: Ints) -> tuple[Ints, Ints]:
+        """Links (l,) of the senders `who` (m,), and to which of these each belongs (l,), 0..m-1."""
+        count = self.first[who + 1] - self.first[who]
+        owner = np.repeat(np.arange(len(who)), count)
+        rank = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
+        return self.first[who][owner] + rank, owner
 
 
 @dataclass(frozen=True, eq=False)
 class Leg:
     """One hop of a way. Per client (or aggregator): links that carry the model, transmissions (fewer than links where
-    one is heard by several receivers), seconds on air and joules."""
+    one is heard by several receivers), seconds on air and joules; and each link by itself."""
 
     hop: str
     links: Ints
     sent: Ints
     seconds: Floats
     joules: Floats
+    single: Links | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +59,75 @@ class Way:
     legs: tuple[Leg, ...]
 
     def book(self, ledger: Ledger, who: Ints, n_bytes: int, a_model: bool = True) -> None:
-        """Enter the messages of `who` into the ledger; those that are no model are not counted as links."""
+        """Enter the messages of `who` into the ledger; those that are no model are not counted as links, and belong to
+        no aggregator."""
         for leg in self.legs:
             sent = int(leg.sent[who].sum())
-            if sent:
-                ledger.send(
+            if not sent:
+                continue
+            ledger.send(
+                leg.hop,
+                self.direction,
+                n_links=int(leg.links[who].sum()) if a_model else 0,
+                n_parties=int(np.count_nonzero(leg.links[who])) if a_model else 0,
+                n_bytes=sent * n_bytes,
+                airtime_s=float(leg.seconds[who].sum()),
+                energy_j=float(leg.joules[who].sum()),
+            )
+            if a_model and leg.single is not None:
+                at, owner = leg.single.of(who)
+                ledger.note(
                     leg.hop,
                     self.direction,
-                    n_links=int(leg.links[who].sum()) if a_model else 0,
-                    n_parties=int(np.count_nonzero(leg.links[who])) if a_model else 0,
+                    aggregator=leg.single.aggregator[at],
+                    n_links=1,
+                    n_bytes=_parts_of(leg.sent[who] * n_bytes, owner),
+                    airtime_s=leg.seconds[who][owner] * _share(leg.single.seconds[at], owner),
+                    energy_j=leg.single.joules[at],
+                )
+            elif not a_model:
+                ledger.note(
+                    leg.hop,
+                    self.direction,
+                    aggregator=np.array([NOBODY]),
+                    n_links=0,
                     n_bytes=sent * n_bytes,
                     airtime_s=float(leg.seconds[who].sum()),
                     energy_j=float(leg.joules[who].sum()),
                 )
+
+    def arrivals(self, who: Ints, ready_s: Floats, share: Share | None) -> Floats:
+        """When the messages of `who` (m,) are there that are ready to be sent at ready_s (m,).
+
+        share: what sharing the air makes of messages that are ready at so many seconds and take so many each; it is asked
+        for every cell (head, server) by itself, with all that is sent in its air, second and third links included. A
+        message is there when its last link is done, and relayed then where it goes on.
+        """
+        if share is None or not self.legs:
+            return np.asarray(ready_s + self.seconds[who])
+        near, *relays = self.legs
+        assert near.single is not None
+        at, owner = near.single.of(who)
+        done_s, air = ready_s.copy(), near.single.air[at]
+        for cell in np.unique(air):
+            here = air == cell
+            finish_s = share(ready_s[owner[here]], near.single.seconds[at[here]])
+            np.maximum.at(done_s, owner[here], finish_s)
+        return np.asarray(sum((leg.seconds[who] for leg in relays), done_s))
+
+
+def _parts_of(total: Ints, owner: Ints) -> Ints:
+    """Whole numbers that add up to total (m,) over the links (l,) of each owner, as even as can be."""
+    n = np.bincount(owner, minlength=len(total))[owner]
+    rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    return np.asarray(total[owner] * (rank + 1) // n - total[owner] * rank // n)
+
+
+def _share(seconds: Floats, owner: Ints) -> Floats:
+    """Of each owner's seconds (l,), the part of each of its links, which add up to 1; even if they are all 0."""
+    total = np.bincount(owner, weights=seconds)[owner]
+    n = np.bincount(owner)[owner]
+    return np.where(total > 0, seconds / np.where(total > 0, total, 1.0), 1.0 / n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +157,14 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Float
         everyone = np.arange(topology.cover.shape[1])
         nothing_s = np.zeros(topology.n_aggregators)
         free = Way("up", nothing_s, ()), Way("down", nothing_s, ())
-        used = np.asarray(topology.cover.any(axis=0))
+        used, own = np.asarray(topology.cover.any(axis=0)), topology.cover.argmax(axis=0)
         return Exchange(
-            _to_cloud(snapshot, everyone, used, bits, "down"),
-            _to_cloud(snapshot, everyone, used, bits, "up"),
+            _to_cloud(snapshot, everyone, used, bits, "down", own),
+            _to_cloud(snapshot, everyone, used, bits, "up", own),
             free[1],
             free[0],
         )
+    edges = np.arange(topology.n_aggregators)
     if topology.kind == "edge":
         hop = "device_edge"
         links = {
@@ -90,15 +172,10 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Float
             "down": snapshot.edge_down.pick(topology.host),
         }
         own = np.zeros_like(topology.cover)
+        backhaul = (("down", snapshot.backhaul_down), ("up", snapshot.backhaul_up))
         cloud = [
-            _way(
-                d,
-                "edge_cloud",
-                link.pick(topology.host),
-                np.ones((1, topology.n_aggregators), np.bool_),
-                bits,
-            )
-            for d, link in (("down", snapshot.backhaul_down), ("up", snapshot.backhaul_up))
+            _relay(direction, "edge_cloud", link.pick(topology.host), np.ones(len(edges), np.bool_), bits, edges)
+            for direction, link in backhaul
         ]
     else:
         hop = "device_head"
@@ -109,40 +186,79 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Float
         links = {"up": up, "down": nothing if snapshot.head_broadcast_free else up}
         own = topology.host[:, None] == np.arange(topology.cover.shape[1])[None, :]
         used = np.ones(topology.n_aggregators, np.bool_)
-        cloud = [_to_cloud(snapshot, topology.host, used, bits, d) for d in ("down", "up")]
+        cloud = [_to_cloud(snapshot, topology.host, used, bits, d, edges) for d in ("down", "up")]
         if power_w is not None:
             sent = snapshot.cloud_up.pick(topology.host).sent_at(power_w)
-            cloud[1] = _way("up", "device_cloud", sent, used[None, :], bits)
+            cloud[1] = _relay("up", "device_cloud", sent, used, bits, edges)
     cover = topology.cover & ~own  # a head needs no link to itself
     once = snapshot.uplink_once and topology.kind == "edge"
     return Exchange(
-        _way("down", hop, links["down"], cover, bits), _way("up", hop, links["up"], cover, bits, once), *cloud
+        _way("down", hop, links["down"], cover, bits, topology.host),
+        _way("up", hop, links["up"], cover, bits, topology.host, once),
+        *cloud,
     )
 
 
-def _way(direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float, once: bool = False) -> Way:
-    """One hop; used (N, K): the links that carry the model. Seconds are those of each client's slowest link.
+def _way(
+    direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float, air: Ints, once: bool = False
+) -> Way:
+    """One hop; used (N, K): the links that carry the model; air (N,). Seconds are those of each client's slowest link.
 
     once: a client sends one time for all its links, so long that the slowest hears it.
     """
-    seconds = np.where(used, np.broadcast_to(link.seconds(bits), used.shape), 0.0)
-    joules = np.where(used, np.broadcast_to(link.energy_j(bits), used.shape), 0.0)
-    n_links = used.sum(axis=0)
+    client, aggregator = np.nonzero(used.T)
+    link_s, link_j = (
+        np.broadcast_to(values, used.shape)[aggregator, client] for values in (link.seconds(bits), link.energy_j(bits))
+    )
+    n_clients = used.shape[1]
+    n_links = np.bincount(client, minlength=n_clients)
+    seconds: Floats = np.zeros(n_clients)
+    np.maximum.at(seconds, client, link_s)
     if once:
-        leg = Leg(hop, n_links, n_links.clip(max=1), seconds.max(axis=0), joules.max(axis=0))
+        on_air_s, joules = seconds, np.zeros(n_clients)
+        np.maximum.at(joules, client, link_j)
+        link_s, link_j = seconds[client], joules[client] / n_links[client]
     else:
-        leg = Leg(hop, n_links, n_links, seconds.sum(axis=0), joules.sum(axis=0))
-    return Way(direction, seconds.max(axis=0), (leg,))
+        on_air_s, joules = np.zeros(n_clients), np.zeros(n_clients)
+        np.add.at(on_air_s, client, link_s)
+        np.add.at(joules, client, link_j)
+    first = np.concatenate([[0], np.cumsum(n_links)])
+    single = Links(client, aggregator, np.asarray(air)[aggregator], link_s, link_j, first)
+    leg = Leg(hop, n_links, n_links.clip(max=1) if once else n_links, on_air_s, joules, single)
+    return Way(direction, seconds, (leg,))
 
 
-def _to_cloud(snapshot: Snapshot, device: Ints, used: NDArray[np.bool_], bits: float, direction: str) -> Way:
-    """Between devices (m,) and the cloud: over their own link, or relayed by the edge server of their home cell."""
+def _relay(
+    direction: str,
+    hop: str,
+    link: Link,
+    used: NDArray[np.bool_],
+    bits: float,
+    aggregator: Ints,
+    air: Ints | None = None,
+) -> Way:
+    """One link each (m,) for a sender that belongs to `aggregator` (m,); its air is one for all unless given (m,)."""
+    seconds = np.where(used, link.seconds(bits), 0.0)
+    joules = np.where(used, link.energy_j(bits), 0.0)
+    at = np.flatnonzero(used)
+    where = np.zeros(len(used), dtype=np.int64) if air is None else air
+    first = np.concatenate([[0], np.cumsum(used)])
+    n_links = used.astype(np.int64)
+    single = Links(at, np.asarray(aggregator)[at], where[at], seconds[at], joules[at], first)
+    return Way(direction, seconds, (Leg(hop, n_links, n_links, seconds, joules, single),))
+
+
+def _to_cloud(
+    snapshot: Snapshot, device: Ints, used: NDArray[np.bool_], bits: float, direction: str, aggregator: Ints
+) -> Way:
+    """Between devices (m,) and the cloud: over their own link, or relayed by the edge server of their home cell.
+    aggregator (m,): who each of them reports for."""
     if not snapshot.cloud_via_edge:
         link = snapshot.cloud_up if direction == "up" else snapshot.cloud_down
-        return _way(direction, "device_cloud", link.pick(device), used[None, :], bits)
+        return _relay(direction, "device_cloud", link.pick(device), used, bits, aggregator)
     home = snapshot.home[device]
     near = snapshot.edge_up if direction == "up" else snapshot.edge_down
     far = snapshot.backhaul_up if direction == "up" else snapshot.backhaul_down
-    first = _way(direction, "device_edge", near.pick((home, device)), used[None, :], bits)
-    second = _way(direction, "edge_cloud", far.pick(home), used[None, :], bits)
+    first = _relay(direction, "device_edge", near.pick((home, device)), used, bits, aggregator, home)
+    second = _relay(direction, "edge_cloud", far.pick(home), used, bits, aggregator)
     return Way(direction, first.seconds + second.seconds, first.legs + second.legs)

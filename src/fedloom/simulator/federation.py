@@ -29,17 +29,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
-from fedloom._random import stream
+from fedloom._random import normal_of, stream, uniform_of
 from fedloom.fleet import Fleet, Snapshot
 from fedloom.grouping import Topology, View, one_cloud
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment
-from fedloom.mixing import Arrivals, EdgeWeights, Reports
-from fedloom.pacing import Offer, Periods, Progress, may_start, next_bound, rounds_in_box
+from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports
+from fedloom.pacing import Offer, Pace, Periods, Progress, may_start, next_bound, rounds_in_box
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive, settle
 from fedloom.simulator.exchange import Way, exchange
 from fedloom.simulator.features import NO_MODEL, Features, Layers
-from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.ledger import NOBODY, Ledger
 from fedloom.simulator.scene import Scene, make_scene
 from fedloom.simulator.timeline import Sent
 from fedloom.training.batches import steps_per_pass
@@ -48,6 +48,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TIE = 1e-9  # seconds: arrivals this close to a deadline are on time
+BOX_SLACK = 2e-9  # of a time box: rounds that fill it exactly on paper may be over it by rounding
 KEPT_SCENES = 64  # aggregators may be so many edge rounds apart before scenes are made twice
 
 
@@ -57,7 +58,8 @@ class World:
 
     Local work is `local_epochs` passes over the client's data if given, else `local_steps` mini-batches. participation:
     share of an aggregator's clients that is sampled in every edge round; clients_per_round: or so many of every host (at the
-    cloud: as many as all cells together would). model_bits: size of a model on air. lr: learning
+    cloud: as many as all cells together would). total_steps: if given, the local steps of a client in all: the last edge round
+    and the last cloud round are shorter if they must be. model_bits: size of a model on air. lr: learning
     rate at a step of a model's history. trainable (P,): where a model's row holds trained parameters, which noise is added to
     on a noisy link; None: everywhere.
     """
@@ -74,6 +76,7 @@ class World:
     edge_rounds: int = 5
     participation: float = 1.0
     clients_per_round: int | None = None
+    total_steps: int | None = None
     lr: Callable[[int], float] = lambda step: 1.0
     trainable: NDArray[np.bool_] | None = None
 
@@ -96,12 +99,17 @@ class World:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CloudRound:
-    """The state after a cloud merge. Counts and ledger totals are since the start of the run. edges: the aggregators'
-    models that were merged, with their weights; reported_models, cluster_models (N,): the last model each aggregator
-    reported, and the model of its cluster; client_steps (K,): local steps in this cloud round, without features;
-    group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far; up_s (K,): seconds a client
-    needs to send its model to its aggregators; handovers: times a client changed its home; s_max: the bound on staleness, if
-    there is one."""
+    """The state after a cloud merge, or between two (`between`: then cloud_round is the last that is over, and the model what
+    the cloud would make of the aggregators' models, which nobody holds). Counts and ledger totals are since the start of the
+    run.
+
+    edges: the aggregators' models that were merged, with their weights. reported_models, cluster_models (N,): the last model
+    each aggregator reported, and the model of its cluster. device_models: what each device trained last, by device, if that
+    is kept. costs: the ledger of this cloud round by aggregator. client_steps (K,): local steps in this cloud round, without
+    features. group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far. up_s (K,): seconds a
+    client needs to send its model to its aggregators. handovers: times a client changed its home. s_max: the bound on
+    staleness, if there is one. last: no cloud round follows.
+    """
 
     cloud_round: int
     edge_rounds: int
@@ -119,6 +127,10 @@ class CloudRound:
     n_late: int
     handovers: int
     s_max: int | None
+    last: bool = False
+    between: bool = False
+    device_models: Mapping[int, Model] = field(default_factory=dict)
+    costs: Mapping[str, list[str] | NDArray[np.generic]] = field(default_factory=dict)
 
     @property
     def local_steps(self) -> int:
@@ -151,6 +163,13 @@ class _Flight:
     def client(self) -> Ints:
         return self.dispatch.client[self.positions]
 
+    @property
+    def occasion(self) -> Ints:
+        """(m, 2) the edge round each was sent in, and how often it had been sent before in that round."""
+        assert self.sent is not None
+        times = self.sent.times[self.positions]
+        return np.column_stack([np.full(len(times), self.sent.edge_round), times])
+
     def split(self, mask: NDArray[np.bool_]) -> tuple["_Flight", "_Flight"]:
         """Those in the mask (m,), and the others."""
         yes, no = (
@@ -174,11 +193,13 @@ class _Group:
     index: int = 0
     n_rounds: int = 0
     n_merges: int = 0
+    merges_before: int = 0  # of n_merges, those before the edge round that is open
     rounds_left: int = 0
     merges_left: int = 0
     local_units: int = 0
     from_own: bool = False  # members start from what they trained for a feature
-    report_at_s: float = 0.0
+    report_at_s: float = np.inf  # the end of a time box
+    slack_s: float = TIE
     asleep: bool = False  # nobody there: with an immediate cloud it wakes up when somebody comes
     on_time: _Flight | None = None
 
@@ -188,7 +209,8 @@ class Federation:
 
     decisions: groupings by cloud round that depended on features; scores: accuracies of the cloud's model on samples that no
     client has, by the number of cloud merges, which a bound on staleness goes by; what is given at the start is not made or
-    measured again. score measures one.
+    measured again. score measures one. look_every: yield also between cloud rounds, every so many edge rounds; keep_devices: keep
+    the last model of every device; keep_timeline: keep what each client did when.
     """
 
     def __init__(
@@ -200,6 +222,10 @@ class Federation:
         decisions: Mapping[int, Decision] | None = None,
         score: Callable[[Model], float] | None = None,
         scores: Mapping[int, float] | None = None,
+        *,
+        look_every: int | None = None,
+        keep_devices: bool = False,
+        keep_timeline: bool = True,
     ) -> None:
         n_clients = len(world.n_samples)
         self.method, self.world = method, world
@@ -222,6 +248,10 @@ class Federation:
         self._working: dict[int, _Flight] = {}  # async: by client
         self._busy_until = np.zeros(n_clients)
         self._step_count = np.zeros(n_clients, dtype=np.int64)  # picks each client's mini-batches
+        self._last_sent = np.full(
+            n_clients, -1
+        )  # the edge round in which each client was sent last, and how often before
+        self._n_sent = np.zeros(n_clients, dtype=np.int64)
         self._client_steps = np.zeros(n_clients, dtype=np.int64)
         self._unit_steps = world.unit_steps
         self._pass_steps = world.pass_steps
@@ -246,17 +276,37 @@ class Federation:
         self._bound, self._waiting = method.bound, list[int]()
         self._window = (0.0, 0.0)  # when the last adaption of the bound was, and the score then
         self.timeline: list[Sent] = []
+        self._look_every, self._keep_timeline = look_every, keep_timeline
+        self._keep_last = keep_devices or method.start_row is not None
+        self._looks: dict[
+            int, dict[int, Model]
+        ] = {}  # by edge round of this cloud round: models of the groups that had it
+        self._n_before = 0  # edge rounds before this cloud round
+        self._n_looked = 0
+        self._steps_asked = 0  # of a client, in the cloud rounds that are over
+        if world.total_steps is not None and (
+            world.local_epochs is not None
+            or method.edge != "rounds"
+            or method.cloud == "immediate"
+            or method.box_s is not None
+            or method.allot is not None
+        ):
+            raise ValueError(
+                f"total_steps counts the local steps of clients that all do the same: it needs local_steps, and a method with "
+                f"rounds of the scenario's length; {method.name} decides by itself how much is done: use cloud_rounds"
+            )
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
-        """Yield after every cloud round (immediate: after as many reports as there are pace groups, or times that)."""
-        n_before = 0
-        for g in range(n_rounds):
+        """Yield after every cloud round (immediate: after as many reports as there are pace groups, or times that), and
+        between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is."""
+        g, over = 0, n_rounds == 0
+        while not over:
             self._client_steps = np.zeros_like(self._client_steps)
             self._enter(g)
             if self.method.cloud != "immediate" or g == 0:
-                counts, n_before = self._counts(), max(group.n_rounds for group in self._groups)
+                counts, self._n_before = self._counts(), max(group.n_rounds for group in self._groups)
                 for group in self._groups:
-                    group.n_rounds = n_before
+                    group.n_rounds = self._n_before
                 self._keep_age(counts)
                 for i in range(len(self._groups)):
                     self._fetch(i)
@@ -265,35 +315,89 @@ class Federation:
             while self._reports_due > 0:
                 self.time_s, _, kind, subject = heapq.heappop(self._events)
                 self._handlers[kind](self, subject)
+                yield from self._seen_between(g)
+            self._looks = {}
             if self.method.cloud != "immediate":
                 reporting = np.concatenate([group.aggregators for group in self._groups])
                 self._merge_at_cloud(np.isin(np.arange(self._topology.n_aggregators), reporting))
                 if self.method.drop_at_cloud:
                     self._late = []
-            yield CloudRound(
-                cloud_round=g + 1,
-                edge_rounds=max(group.n_rounds for group in self._groups),
-                time_s=self.time_s,
-                model=self.model,
-                edges=self._merged_edges,
-                reported_models=list(self._reported_models),
-                cluster_models=[self._cluster_models[c] for c in self._topology.clusters.tolist()],
-                topology=self._scene.topology,
-                snapshot=self._scene.snapshot,
-                client_steps=self._client_steps,
-                up_s=self._scene.exchange.client_up.seconds,
-                group_rounds=np.array([group.n_rounds for group in self._groups]) - n_before,
-                n_updates=self._n_updates,
-                n_late=self._n_late,
-                handovers=self._handovers,
-                s_max=self._bound.s_max if self._bound is not None else None,
-            )
+            periods, total = self._periods_now, self.world.total_steps
+            self._steps_asked += periods.local_steps * periods.edge_rounds
+            g += 1
+            over = g == n_rounds if total is None else self._steps_asked >= total
+            edge_rounds = max(group.n_rounds for group in self._groups)
+            clusters = [self._cluster_models[c] for c in self._topology.clusters.tolist()]
+            state = self._state(g, edge_rounds, self.model, self._merged_edges, self._reported_models, clusters)
+            yield replace(state, last=over, costs=self.ledger.by_aggregator())
+
+    def _state(
+        self,
+        cloud_round: int,
+        edge_rounds: int,
+        model: Model,
+        edges: list[tuple[Model, float]],
+        reported: list[Model],
+        clusters: list[Model],
+    ) -> CloudRound:
+        return CloudRound(
+            cloud_round=cloud_round,
+            edge_rounds=edge_rounds,
+            time_s=self.time_s,
+            model=model,
+            edges=edges,
+            reported_models=list(reported),
+            cluster_models=clusters,
+            topology=self._scene.topology,
+            snapshot=self._scene.snapshot,
+            client_steps=self._client_steps,
+            up_s=self._scene.exchange.client_up.seconds,
+            group_rounds=np.array([group.n_rounds for group in self._groups]) - self._n_before,
+            n_updates=self._n_updates,
+            n_late=self._n_late,
+            handovers=self._handovers,
+            s_max=self._bound.s_max if self._bound is not None else None,
+            device_models=dict(self._last_models),
+        )
+
+    def _seen_between(self, g: int) -> Iterator[CloudRound]:
+        """States between cloud rounds g and g + 1 that are due: every `look_every` edge rounds.
+
+        With a cloud that merges at once: its model, when the groups have had so many edge rounds on average. Else what it would
+        make of the aggregators' models after the same number of edge rounds, as soon as the last group has had them (a
+        group that has fewer in this cloud round stays at its last); not after the last one, when the cloud merges.
+        """
+        every = self._look_every
+        if every is None:
+            return
+        if self.method.cloud == "immediate":
+            done = sum(group.n_rounds for group in self._groups) // len(self._groups)
+            if done >= self._n_looked + every:
+                self._n_looked = done - done % every
+                clusters = [self._cluster_models[c] for c in self._topology.clusters.tolist()]
+                state = self._state(g, done, self.model, self._merged_edges, self._reported_models, clusters)
+                yield replace(state, between=True)
+            return
+        for done in sorted(self._looks):
+            waited_for = [group for group in self._groups if group.rounds_left > 0]
+            if not waited_for or any(group.n_rounds - self._n_before < done for group in waited_for):
+                return
+            models = list(self._edge_models)
+            for n, model in self._looks.pop(done).items():
+                models[n] = model
+            reporting = np.concatenate([group.aggregators for group in self._groups])
+            reports = self._reports(np.isin(np.arange(len(models)), reporting))
+            weights, merged = self._merged_at_cloud(reports, models)
+            edges = [(m, w) for m, w in zip(models, weights.edge.tolist()) if w]
+            of_cluster = self._clusters_of(models, weights.edge, models)
+            clusters = [of_cluster[c] for c in self._topology.clusters.tolist()]
+            yield replace(self._state(g, self._n_before + done, merged, edges, models, clusters), between=True)
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
         starts = [m for f in self._flights() for m in f.dispatch.starts]
         own = [self._last_models[k] for k in sorted(self._last_models)]
-        clusters = [self._cluster_models[c] for c in sorted(self._cluster_models)] if self.method.cluster_share else []
+        clusters = [self._cluster_models[c] for c in sorted(self._cluster_models)]
         return [self.model, *self._edge_models, *self._reported_models, *starts, *clusters, *own]
 
     @property
@@ -534,14 +638,19 @@ class Federation:
         elif kind == "update":
             work = np.zeros(len(clients))  # trained already, only other layers are sent
         before_j = self.ledger.total_j
-        compute_s = work * self._step_s[clients] * self._jitter(clients)
+        compute_s = work * self._step_s[clients] * self._jitter(clients, f"jitter of {kind}", self._cloud_round)
         finish_s = compute_s + to_cloud.seconds[clients]
         if kind not in NO_MODEL:
             from_cloud = exchange(self._now, everyone, self.world.model_bits).client_down
             from_cloud.book(self.ledger, clients, self._bytes, a_model=False)
             finish_s = finish_s + from_cloud.seconds[clients]
         to_cloud.book(self.ledger, clients, round(bits / 8), a_model=False)
-        self.ledger.compute(float(compute_s.sum()), float(compute_s.sum()) * self._now.compute_power_w)
+        busy_s = float(compute_s.sum())
+        self.ledger.compute(busy_s, busy_s * self._now.compute_power_w)
+        nobody = np.array([NOBODY])
+        self.ledger.note(
+            "computing", "", aggregator=nobody, airtime_s=busy_s, energy_j=busy_s * self._now.compute_power_w
+        )
         self.ledger.feature_j += self.ledger.total_j - before_j
         self.time_s += float(finish_s.max()) if self.method.feature_s is None else self.method.feature_s
 
@@ -626,12 +735,13 @@ class Federation:
         group.from_own = self._own is not None and self.method.keep_progress
         if self._own is not None and group.from_own:
             self._merge(i, [self._own.split(np.isin(self._own.client, group.members))[0]], 0, count=False)
-        periods = self._periods()
+        periods = self._periods_now = self._periods()
         group.rounds_left, group.local_units = periods.edge_rounds, periods.local_steps
         if self._allotment.edge_rounds is not None:
             group.rounds_left = int(self._allotment.edge_rounds[group.aggregators[0]])
         if self.method.box_s is not None:
             group.report_at_s = start_s + self.method.box_s
+            group.slack_s = TIE + BOX_SLACK * self.method.box_s
             full_s = self._unit_steps * group.local_units * group.scene.step_s + group.scene.link_s
             slowest_s = float(full_s[group.members].max(initial=0.0))
             group.rounds_left = rounds_in_box(self.method.box_s, slowest_s) if slowest_s else 0
@@ -669,12 +779,25 @@ class Federation:
         return max(1, round(self.world.edge_rounds / self.method.edge_rounds))
 
     def _periods(self) -> Periods:
-        """The periods of the cloud round that begins now: the scenario's, or what the method makes of the progress."""
+        """The periods of the cloud round that begins now: the scenario's, or what the method makes of the progress; no more
+        edge rounds than total_steps leaves."""
         if self.method.periods is None:
             own = self.method.edge_rounds
-            return self.world.periods if own is None else replace(self.world.periods, edge_rounds=own)
-        step = self.model.steps
-        return self.method.periods(Progress(step=step, lr=self.world.lr(step), first_lr=self.world.lr(0)))
+            periods = self.world.periods if own is None else replace(self.world.periods, edge_rounds=own)
+        else:
+            step = self.model.steps
+            periods = self.method.periods(Progress(step=step, lr=self.world.lr(step), first_lr=self.world.lr(0)))
+        if self.world.total_steps is None:
+            return periods
+        left = max(1, self.world.total_steps - self._steps_asked)
+        return replace(periods, edge_rounds=min(periods.edge_rounds, -(-left // periods.local_steps)))
+
+    def _units(self, group: _Group) -> int:
+        """Local work of the edge round that a group opens: fewer steps in the very last, if total_steps says so."""
+        if self.world.total_steps is None:
+            return group.local_units
+        done = self._steps_asked + (group.n_rounds - self._n_before) * group.local_units
+        return max(1, min(group.local_units, self.world.total_steps - done))
 
     def _open(self, i: int) -> None:
         """Start an edge round of group i: send idle clients to work, and decide when the round closes."""
@@ -684,7 +807,7 @@ class Federation:
         group.scene, group.index = self._scene if self.method.edge == "async" else scene, index - 1
         group.members = group.scene.members(i)
         if self.method.edge == "async":
-            group.merges_left = self._n_wanted(group)
+            group.merges_left, group.merges_before = self._n_wanted(group), group.n_merges
             self._staff(i)
             self._close_if_deserted(i)
             return
@@ -692,7 +815,7 @@ class Federation:
         if len(sampled):
             close_s = self.time_s + self._send_to_work(i, sampled, group.index)
         elif len(group.members):  # all are busy: close when the first of them is not
-            close_s = max(self.time_s, float(self._busy_until[group.members].min()))
+            close_s = max(self.time_s, min(float(self._busy_until[group.members].min()), group.report_at_s))
         elif self._may_be_empty(self._topology):
             close_s = self.time_s
         else:
@@ -722,7 +845,7 @@ class Federation:
         crews = []
         for number in np.setdiff1d(squad[members], squad[members[busy]])[: max(wanted, 0)]:
             idle = members[squad[members] == number]
-            crews.append(self._drawn(i, idle, self._share(len(idle)), int(number)))
+            crews.append(self._drawn(i, idle, self._share(len(idle))))
         return crews
 
     def _n_wanted(self, group: _Group) -> int:
@@ -745,12 +868,18 @@ class Federation:
         group = self._groups[i]
         return self._drawn(i, group.members[self._busy_until[group.members] <= self.time_s + TIE], wanted)
 
-    def _drawn(self, i: int, idle: Ints, wanted: int, *key: int) -> Ints:
+    def _drawn(self, i: int, idle: Ints, wanted: int) -> Ints:
+        """`wanted` of the idle clients (m,), sorted: those with the lowest lots. A client's lot in an edge round is its own,
+        whichever group or method asks, so two methods that choose among the same clients choose the same."""
         if wanted >= len(idle):
             return idle
         group = self._groups[i]
-        rng = stream(self.world.seed, "sampling", int(group.aggregators[0]), group.n_rounds, group.n_merges, *key)
-        return np.sort(rng.choice(idle, max(wanted, 0), replace=False))
+        lots = uniform_of(self.world.seed, "sampling", idle, group.n_rounds, self._merges_in_round(group))
+        return np.sort(idle[np.argsort(lots, kind="stable")[: max(wanted, 0)]])
+
+    def _merges_in_round(self, group: _Group) -> int:
+        """Arrivals merged in the edge round that is open; 0 where all are merged when it closes."""
+        return group.n_merges - group.merges_before
 
     def _send_to_work(self, i: int, clients: Ints, left_at: int) -> float:
         """Note the jobs and book what they cost; returns the seconds until the round closes."""
@@ -760,26 +889,31 @@ class Federation:
         aggregator = scene.topology.cover[:, clients].argmax(axis=0)
         offer = Offer(
             client=clients,
-            full_steps=self._unit_steps[clients] * group.local_units,
+            full_steps=self._unit_steps[clients] * self._units(group),
             unit_steps=self._unit_steps[clients],
             step_s=scene.step_s[clients],
             link_s=scene.link_s[clients],
             cluster=aggregator,
         )
-        pace = self.method.pace(offer)
-        compute_s = pace.steps * offer.step_s * self._jitter(clients)
-        finish_s = compute_s + offer.link_s
-        if self.method.uplink is not None:
-            finish_s = self.method.uplink(
-                ways.client_down.seconds[clients] + compute_s, ways.client_up.seconds[clients]
-            )
+        pace = self._in_box(group, self.method.pace(offer))
+        times = self._times_sent(clients, group.n_rounds)
+        compute_s = pace.steps * offer.step_s
+        for again in np.unique(times):
+            those = times == again
+            compute_s[those] *= self._jitter(clients[those], "jitter", group.n_rounds, int(again))
+        finish_s = ways.client_up.arrivals(clients, ways.client_down.seconds[clients] + compute_s, self.method.uplink)
         dispatch = self._dispatch(clients, pace.steps, *self._starts(clients, group))
-        if self.method.start_row is not None:
+        if self._keep_last:
             self._last_models |= {int(k): dispatch.result(j) for j, k in enumerate(clients)}
         group.from_own = False
         self._client_steps[clients] += pace.steps
         busy_s = float(compute_s.sum())
         self.ledger.compute(busy_s, busy_s * self._now.compute_power_w)
+        at, owner = np.nonzero(scene.topology.cover[:, clients])
+        parts_s = (compute_s / scene.n_reached[clients])[owner]
+        self.ledger.note(
+            "computing", "", aggregator=at, airtime_s=parts_s, energy_j=parts_s * self._now.compute_power_w
+        )
         ways.client_down.book(self.ledger, clients, self._bytes)
         ways.client_up.book(self.ledger, clients, self._bytes)
         self._busy_until[clients] = self.time_s + finish_s
@@ -787,6 +921,7 @@ class Federation:
         sent = Sent(
             cloud_round=self._cloud_round + 1,
             edge_round=group.n_rounds + 1,
+            times=times,
             client=clients,
             aggregator=aggregator,
             start_s=self.time_s,
@@ -796,10 +931,11 @@ class Federation:
             arrival_s=self.time_s + finish_s,
             merged_s=np.full(len(clients), np.nan),
             merged_at=np.full(len(clients), -1),
-            late=finish_s > pace.close_s + TIE,
+            late=finish_s > pace.close_s + group.slack_s,
             moved=np.zeros(len(clients), dtype=np.bool_),
         )
-        self.timeline.append(sent)
+        if self._keep_timeline:
+            self.timeline.append(sent)
         flight = _Flight(dispatch, everyone, self.time_s + finish_s, np.full(len(clients), left_at), sent)
         if self.method.edge == "async":
             self._busy_until[clients] = np.inf  # until its arrival is handled: others may arrive at the same time
@@ -811,8 +947,19 @@ class Federation:
         group.on_time, late = flight.split(~sent.late)
         self._n_late += len(late.positions)
         self._late += [late] if len(late.positions) else []
-        last_s = float(finish_s.max())
-        return min(pace.close_s, last_s) if pace.early_close else pace.close_s
+        everybody_there = pace.early_close and not sent.late.any()
+        return float(finish_s.max()) if everybody_there else pace.close_s
+
+    def _in_box(self, group: _Group, pace: Pace) -> Pace:
+        """A time box ends every edge round that is open then: who has not arrived is late."""
+        return replace(pace, close_s=min(pace.close_s, group.report_at_s - self.time_s))
+
+    def _times_sent(self, clients: Ints, edge_round: int) -> Ints:
+        """How often each of the clients (m,) was sent to work before in this edge round; notes that it is once more."""
+        again = self._last_sent[clients] == edge_round
+        self._n_sent[clients] = np.where(again, self._n_sent[clients] + 1, 0)
+        self._last_sent[clients] = edge_round
+        return self._n_sent[clients]
 
     def _dispatch(self, clients: Ints, steps: Ints, starts: list[Model], start: Ints) -> Dispatch:
         """Jobs of `clients` (m,) from the models `start` (m,) of `starts`."""
@@ -850,13 +997,12 @@ class Federation:
 
         return derive([edge, self._last_models[client]], between, edge.steps)
 
-    def _jitter(self, clients: Ints) -> Floats | float:
-        """Factors (m,) by which the real computing time differs from the predicted one."""
+    def _jitter(self, clients: Ints, purpose: str, *when: int) -> Floats:
+        """Factors (m,) by which the real computing time differs from the predicted one: of each client and occasion."""
         sigma = self._now.jitter_sigma
         if not sigma:
-            return 1.0
-        rng = stream(self.world.seed, "jitter", int(clients[0]), int(self._step_count[clients[0]]))
-        return np.exp(sigma * rng.standard_normal(len(clients)))
+            return np.ones(len(clients))
+        return np.exp(sigma * normal_of(self.world.seed, purpose, clients, *when))
 
     def _close(self, i: int) -> None:
         """End the edge round of group i: merge who is on time and who has arrived late; go on or report."""
@@ -981,11 +1127,8 @@ class Federation:
         merged = combine(models, jobs, steps)
         if scene.noise_std is None or self._topology.kind != "cloud":
             return merged
-        std = float(
-            np.sqrt(((weights.model * scene.noise_std[client]) ** 2).sum())
-        )  # noises of their own add up to one
-        group = self._groups[self._group_with[n]]
-        return self._noisy(merged, std, n, group.n_rounds, group.n_merges)
+        when = np.concatenate([f.occasion for f in flights])
+        return self._noisy(merged, weights.model * scene.noise_std[client], client, when)
 
     def _merged_by_rows(self, old: Model, arrivals: Arrivals, flights: list[_Flight], steps: int) -> Model:
         """A merge whose weights depend on the models: they are found when the models are computed."""
@@ -1007,14 +1150,24 @@ class Federation:
         group = self._groups[i]
         group.n_rounds += 1
         group.rounds_left -= 1
+        if self.time_s >= group.report_at_s - group.slack_s:  # jitter has used up the time box: no round fits any more
+            group.rounds_left = 0
+        self._note_look(group)
         if group.rounds_left > 0:
             self._schedule(self.time_s, "open", i)
         else:
             self._send_report(i)
 
+    def _note_look(self, group: _Group) -> None:
+        """Keep the group's models if they are to be looked at after this edge round."""
+        done = group.n_rounds - self._n_before
+        if self._look_every is not None and self.method.cloud != "immediate" and done % self._look_every == 0:
+            self._looks.setdefault(done, {}).update({n: self._edge_models[n] for n in group.aggregators.tolist()})
+
     def _send_report(self, i: int) -> None:
         group = self._groups[i]
-        arrives_s = max(self.time_s, group.report_at_s)  # a time box is waited for
+        boxed = np.isfinite(group.report_at_s)
+        arrives_s = max(self.time_s, group.report_at_s) if boxed else self.time_s  # a time box is waited for
         if self.method.cloud != "never":
             who, host = group.aggregators, self._topology.host
             several = np.array([np.count_nonzero(host[who] == h) > 1 for h in host[who]])
@@ -1056,17 +1209,22 @@ class Federation:
         model, scene = self._edge_models[n], self._groups[self._group_with[n]].scene
         if scene.noise_std is None or self._topology.kind != "head" or self.method.cloud == "never":
             return model
-        return self._noisy(model, float(scene.noise_std[n]), self._version, n)
+        head = self._topology.host[[n]]
+        return self._noisy(model, scene.noise_std[[n]], head, np.array([[self._version, 0]]))
 
-    def _noisy(self, model: Model, std: float, *key: int) -> Model:
-        """The model with noise of `std` on what is trained, drawn by `key` when it is computed."""
+    def _noisy(self, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
+        """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
+        device (m,) and occasion `when` (m, 2) when the model is computed."""
         seed, trainable = self.world.seed, self.world.trainable
 
         def add(rows: list[Row]) -> NDArray[np.floating]:
-            where = np.ones(len(rows[0]), dtype=np.bool_) if trainable is None else trainable
-            return radio.noisy(rows[0], std, where, stream(seed, "uplink noise", *key))
+            row: NDArray[np.floating] = rows[0]
+            where = np.ones(len(row), dtype=np.bool_) if trainable is None else trainable
+            for s, k, (number, times) in zip(std.tolist(), device.tolist(), when.tolist()):
+                row = radio.noisy(row, s, where, stream(seed, "uplink noise", k, number, times))
+            return row
 
-        return derive([model], add, model.steps) if std else model
+        return derive([model], add, model.steps) if std.any() else model
 
     def _restart(self, i: int) -> None:
         """Group i has reported and goes on, unless that would take it too far ahead of those at work."""
@@ -1102,10 +1260,11 @@ class Federation:
             self.scores[version] = self._score(model)
         return self.scores[version]
 
-    def _merge_at_cloud(self, fresh: NDArray[np.bool_]) -> None:
+    def _reports(self, fresh: NDArray[np.bool_]) -> Reports:
+        """What the cloud knows of the aggregators; fresh (N,): those that report now."""
         samples = self.world.n_samples / self._scene.n_reached
         topology = self._scene.topology
-        reports = Reports(
+        return Reports(
             total=topology.cover @ samples,
             reported=(self._contributed @ samples) * fresh,
             staleness=self._version - self._fetched,
@@ -1115,19 +1274,25 @@ class Federation:
             cluster=np.unique(topology.clusters, return_inverse=True)[1],
             label_counts=self._labels_of_clusters(topology),
         )
+
+    def _merged_at_cloud(self, reports: Reports, models: list[Model]) -> tuple[CloudWeights, Model]:
+        """The weights of the aggregators' models (N,), and what the cloud makes of them."""
         weights = self.method.weigh_cloud(reports)
-        self._merged_edges = [(m, w) for m, w in zip(self._reported_models, weights.edge.tolist()) if w]
-        parts = [(self.model, weights.own), *self._merged_edges]
+        parts = [(self.model, weights.own), *zip(models, weights.edge.tolist())]
         steps = max(m.steps for m, w in parts if w)
-        self._merge_clusters(weights.edge)
         if self.method.weigh_cloud_rows is None:
-            self.model = combine(parts, [], steps=steps)
-        else:
-            self.model = self._cloud_by_rows(reports, steps)
+            return weights, combine(parts, [], steps=steps)
+        return weights, self._cloud_by_rows(reports, models, steps)
+
+    def _merge_at_cloud(self, fresh: NDArray[np.bool_]) -> None:
+        weights, merged = self._merged_at_cloud(self._reports(fresh), self._reported_models)
+        self._merged_edges = [(m, w) for m, w in zip(self._reported_models, weights.edge.tolist()) if w]
+        self._cluster_models = self._clusters_of(self._reported_models, weights.edge, self._edge_models)
+        self.model = merged
         self._version += 1
         self._contributed[fresh] = False
 
-    def _cloud_by_rows(self, reports: Reports, steps: int) -> Model:
+    def _cloud_by_rows(self, reports: Reports, models: list[Model], steps: int) -> Model:
         """A cloud merge whose weights depend on the models."""
         weigh = self.method.weigh_cloud_rows
         assert weigh is not None
@@ -1137,7 +1302,7 @@ class Federation:
             weights = weigh(reports, rows[0], edges)
             return np.asarray(weights.own * rows[0].astype(np.float64) + weights.edge @ edges)
 
-        return derive([self.model, *self._reported_models], merge, steps)
+        return derive([self.model, *models], merge, steps)
 
     def _labels_of_clusters(self, topology: Topology) -> Ints:
         """(clusters, C) samples of each class: of all clients of a cluster, or, if all have left, of who contributed."""
@@ -1149,15 +1314,25 @@ class Federation:
             found.append(self.world.label_counts[members].sum(axis=0))
         return np.array(found, dtype=np.int64)
 
-    def _merge_clusters(self, weights: Floats) -> None:
-        """The model of each cluster: the mean of its aggregators' by their weights (N,) at the cloud."""
-        clusters = self._topology.clusters
+    def _clusters_of(self, models: list[Model], weights: Floats, held: list[Model]) -> dict[int, Model]:
+        """The model of each cluster: the mean of its aggregators' models (N,) by their weights (N,) at the cloud.
+
+        Of a cluster that has nothing to say (weight 0) it is the one handed down to it, which all its aggregators still
+        hold (N,); with a cloud that does not wait, the one it had: it may just not be its turn.
+        """
+        clusters, found = self._topology.clusters, {}
         for c in np.unique(clusters).tolist():
-            mine = np.flatnonzero((clusters == c) & (weights != 0))
-            if len(mine):
-                share = weights[mine] / weights[mine].sum()
-                parts = [(self._reported_models[n], float(w)) for n, w in zip(mine, share)]
-                self._cluster_models[c] = combine(parts, [], steps=max(m.steps for m, _ in parts))
+            mine = np.flatnonzero(clusters == c)
+            heard = mine[weights[mine] != 0]
+            if len(heard):
+                share = weights[heard] / weights[heard].sum()
+                parts = [(models[n], float(w)) for n, w in zip(heard, share)]
+                found[c] = combine(parts, [], steps=max(m.steps for m, _ in parts))
+            elif self.method.cloud == "immediate":
+                found[c] = self._cluster_models[c]
+            else:
+                found[c] = held[mine[0]]
+        return found
 
     def _schedule(self, t_s: float, kind: str, subject: int) -> None:
         heapq.heappush(self._events, (t_s, self._n_events, kind, subject))

@@ -4,15 +4,22 @@ Hops: device_edge (device and edge server), device_head (device and cluster head
 the cloud directly), edge_cloud (edge server and cloud); each up (towards the cloud) and down. What a client is sent to
 do is booked when it is sent: fetching the model, computing, returning the result. Models are counted per link (a client
 that reports to two edge servers counts twice, unicast) and per client or aggregator that sends or receives (once).
+
+Beside the sums, what belongs to whom: every entry is also noted under the aggregator of its link, computing in equal parts under
+all aggregators of a client. `by_aggregator` gives these notes and begins new ones; they add up to the ledger.
 """
+
+from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+NOBODY = -1  # the aggregator of what belongs to none: features that are collected before clients are grouped
 HOPS = ("device_edge", "device_head", "device_cloud", "edge_cloud")
 DIRECTIONS = ("up", "down")
+NOTED = ("links", "bytes", "airtime_s", "energy_j")
 
 
 @dataclass(kw_only=True)
@@ -28,6 +35,7 @@ class Ledger:
     compute_s: float = 0.0
     compute_j: float = 0.0
     feature_j: float = 0.0
+    _notes: dict[tuple[str, str, str], NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
     def send(
         self,
@@ -52,6 +60,48 @@ class Ledger:
         """Book device seconds of computing (summed over devices) and their energy."""
         self.compute_s += seconds
         self.compute_j += joules
+
+    def note(
+        self,
+        hop: str,
+        direction: str,
+        *,
+        aggregator: NDArray[np.int64],
+        n_links: ArrayLike = 0,
+        n_bytes: ArrayLike = 0,
+        airtime_s: ArrayLike,
+        energy_j: ArrayLike,
+    ) -> None:
+        """Whose it is: of `aggregator` (l,), NOBODY for none; what is one number goes to every entry."""
+        for name, values in zip(NOTED, (n_links, n_bytes, airtime_s, energy_j)):
+            spread = np.broadcast_to(np.asarray(values, dtype=np.float64), aggregator.shape)
+            sums = np.bincount(aggregator - NOBODY, weights=spread)
+            before = self._notes.get((hop, direction, name), np.zeros(0))
+            whole = np.zeros(max(len(before), len(sums)))
+            whole[: len(before)] += before
+            whole[: len(sums)] += sums
+            self._notes[hop, direction, name] = whole
+
+    def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
+        """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
+        aggregator, hop, direction, links, bytes, airtime_s (of computing: device seconds), energy_j."""
+        found = []
+        for hop, direction in dict.fromkeys((hop, direction) for hop, direction, _ in self._notes):
+            values = np.stack([self._notes[hop, direction, name] for name in NOTED])
+            used = np.flatnonzero(values.any(axis=0))
+            found.append((hop, direction, used + NOBODY, values[:, used]))
+        self._notes = {}
+        values = np.concatenate([np.zeros((len(NOTED), 0)), *(v for *_, v in found)], axis=1)
+        links, n_bytes, airtime_s, energy_j = values
+        return {
+            "aggregator": np.concatenate([np.zeros(0, np.int64), *(who for _, _, who, _ in found)]),
+            "hop": [hop for hop, _, who, _ in found for _ in who],
+            "direction": [direction for _, direction, who, _ in found for _ in who],
+            "links": np.rint(links).astype(np.int64),
+            "bytes": np.rint(n_bytes).astype(np.int64),
+            "airtime_s": airtime_s,
+            "energy_j": energy_j,
+        }
 
     @property
     def total_j(self) -> float:

@@ -20,6 +20,7 @@ from fedloom.fleet import FleetSettings
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
+LOCAL_STEPS = 5  # of an edge round, unless the scenario says
 
 
 class ScenarioError(ValueError):
@@ -85,7 +86,8 @@ Decay = Annotated[ExponentialDecay | InverseTimeDecay, Field(discriminator="kind
 class TrainingSettings(Settings):
     """Local work, rounds and the local rule. Work is `local_epochs` passes if given, else `local_steps` batches. In every
     edge round a share of the clients takes part (`participation`), or so many of each edge server (`clients_per_round`; of
-    all that report to the cloud directly: as many as all edge servers together would sample)."""
+    all that report to the cloud directly: as many as all edge servers together would sample). The run has `cloud_rounds`, or as
+    many as make `total_steps` local steps of a client: then the last rounds are shorter if they must be."""
 
     batch_size: Count = 20
     drop_last: bool = False
@@ -93,6 +95,7 @@ class TrainingSettings(Settings):
     local_epochs: Count | None = None
     edge_rounds: Count = 5
     cloud_rounds: Count = 20
+    total_steps: Count | None = None
     participation: float = Field(default=1.0, gt=0, le=1)
     clients_per_round: Count | None = None
     lr: Positive = 0.1
@@ -107,6 +110,15 @@ class TrainingSettings(Settings):
             raise ValueError(
                 f"give local_steps or local_epochs, not both (got {self.local_steps} and {self.local_epochs})"
             )
+        if self.total_steps is not None:
+            if self.local_epochs is not None:
+                raise ValueError("total_steps counts local steps; give local_steps, not local_epochs")
+            needed = -(-self.total_steps // ((self.local_steps or LOCAL_STEPS) * self.edge_rounds))
+            if "cloud_rounds" in self.model_fields_set and self.cloud_rounds != needed:
+                raise ValueError(
+                    f"give cloud_rounds or total_steps, not both (got {self.cloud_rounds} and {self.total_steps})"
+                )
+            object.__setattr__(self, "cloud_rounds", needed)
         if self.clients_per_round is not None and self.participation != 1:
             raise ValueError(
                 f"give participation or clients_per_round, not both (got {self.participation:g} and "
@@ -115,20 +127,29 @@ class TrainingSettings(Settings):
         return self
 
 
-class EvaluationSettings(Settings):
-    """Evaluate every so many cloud rounds; `local_samples` test samples per client for local accuracy, 0 for none.
-    `models` also evaluates the aggregators' and clusters' models for local accuracy by them (local_by_edge,
-    local_by_cluster). `theory` adds what convergence bounds are made of: training loss, step mass, and how far
-    gradients of clients, clusters and all differ, which takes a pass of every client over its data."""
+class EveryEdgeRounds(Settings):
+    """Evaluate every so many edge rounds, and after every cloud round."""
 
-    every: Count = 1
+    edge_rounds: Count
+
+
+class EvaluationSettings(Settings):
+    """When to evaluate, and which models.
+
+    every: a number of cloud rounds, or {edge_rounds: n}: also between cloud rounds, what the cloud would make of the
+    aggregators' models then. models: `global` alone; `edges` (the default): the models of aggregators and clusters too, on the
+    whole test set and on the labels of their clients; `devices`: the last model of every device as well. local_samples: test
+    samples per client for local accuracy, 0 for none. theory adds what convergence bounds are made of: training loss, step
+    mass, and how far gradients of clients, clusters and all differ, which takes a pass of every client over its data."""
+
+    every: Count | EveryEdgeRounds = 1
     local_samples: int = Field(default=100, ge=0)
-    models: bool = True
+    models: Literal["global", "edges", "devices"] = "edges"
     theory: bool = False
 
     @model_validator(mode="after")
     def _theory_needs_every_round(self) -> "EvaluationSettings":
-        if self.theory and self.every > 1:
+        if self.theory and self.every != 1:
             raise ValueError(f"theory measures every cloud round; it needs every: 1, got {self.every}")
         return self
 

@@ -18,11 +18,17 @@ from fedloom.simulator.book import Model, settle, settle_all, settled_below
 from fedloom.simulator.features import Features
 from fedloom.simulator.federation import CloudRound, Decision, Federation, World
 from fedloom.simulator.ledger import Ledger
-from fedloom.simulator.scenarios import ExponentialDecay, InverseTimeDecay, Scenario
+from fedloom.simulator.scenarios import (
+    LOCAL_STEPS,
+    EveryEdgeRounds,
+    ExponentialDecay,
+    InverseTimeDecay,
+    Scenario,
+)
 from fedloom.training import models, rows
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.choose import ENGINES, make_engine
-from fedloom.training.engine import Engine, Task
+from fedloom.training.engine import Engine, Scores, Task
 from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
 
 if TYPE_CHECKING:
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
 
 Measures = dict[str, float | int]
 VALIDATION = 2000  # samples
+EVALUATED = 64  # models at a time: what they predict is kept until they are scored
 MakeEngine = Callable[[Task, LocalRule, int], tuple[Engine, str]]
 
 
@@ -91,7 +98,8 @@ class Simulation:
     """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
 
     Own data, model and partition may be given; otherwise they come from the scenario. In a dry run nothing is trained
-    or evaluated, and clock and ledger are the same. engine: auto, native, torch, or a function of (task, rule, seed) that
+    or evaluated, and clock and ledger are the same. timeline: keep what each client did when; by default all but dry runs do, as
+    it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
     makes one and says what it is, such as fedloom.scale.engine.on_ray("auto").
     """
 
@@ -108,10 +116,12 @@ class Simulation:
         n_workers: int | None = None,
         engine: str | MakeEngine = "auto",
         dry_run: bool = False,
+        timeline: bool | None = None,
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ValueError(f"seed must be in 0..2^63-1, got {seed}")
         self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
+        self._keep_timeline = not dry_run if timeline is None else timeline
         settings, training = scenario.task, scenario.training
         self.dataset = dataset or data.load(
             settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian, magnet=settings.magnet
@@ -140,11 +150,12 @@ class Simulation:
             model_bits=scenario.model_bits or 32.0 * self.n_params,
             seed=seed,
             drop_last=training.drop_last,
-            local_steps=training.local_steps or 5,
+            local_steps=training.local_steps or LOCAL_STEPS,
             local_epochs=training.local_epochs,
             edge_rounds=training.edge_rounds,
             participation=training.participation,
             clients_per_round=training.clients_per_round,
+            total_steps=training.total_steps,
             lr=lambda step: float(self.rule.rates(step, 1)[0]),
             trainable=rows.trainable_mask(self.model),
         )
@@ -175,30 +186,36 @@ class Simulation:
         self._last_row: NDArray[np.float32] | None = None
         self.engine_s = 0.0  # wall seconds spent training and evaluating
         self.batches: list[int] = []  # jobs of every batch that was trained
+        self.costs: list[tuple[int, Mapping[str, list[str] | NDArray[np.generic]]]] = []
+        """Of every cloud round (its number first) what it cost, by aggregator, hop and direction; not in a dry run."""
 
     def rounds(self, resume: Checkpoint | None = None) -> Generator[Measures | None, None, None]:
-        """Run to the end; yields once before any training and after every cloud round what was measured, if anything."""
-        last = self.scenario.training.cloud_rounds
+        """Run to the end; yields once before any training and after every cloud round what was measured, if anything.
+
+        What is measured between cloud rounds stands in `measures` when the next one is over.
+        """
+        every = self.scenario.evaluation.every
         try:
             if resume is None:
                 yield self._measure(None)
             else:
                 self.measures = list(resume.measures)
                 self.federation = self._new_federation(resume.decisions, resume.scores)
-            for state in self.federation.cloud_rounds(last):
-                self._note_place(state)
-                done = state.cloud_round
-                if resume is not None and done <= resume.cloud_round:
-                    settle_all(self._looked_at(state), None)
-                    if done == resume.cloud_round:
-                        self._load(resume)
-                        self._last_row = state.model.row
-                    self.cloud_rounds_done = done
+            for state in self.federation.cloud_rounds(self.scenario.training.cloud_rounds):
+                replayed = resume is not None and self.cloud_rounds_done < resume.cloud_round
+                self._settle(self._looked_at(state), replayed)
+                if state.between:
+                    if not replayed:
+                        self._measure(state)
                     continue
-                self._timed_settle(self._looked_at(state))
-                self.cloud_rounds_done = done
-                due = done % self.scenario.evaluation.every == 0 or done == last
-                yield self._measure(state) if due else None
+                self._note_place(state)
+                self.cloud_rounds_done = done = state.cloud_round
+                if resume is not None and done == resume.cloud_round:
+                    self._load(resume)
+                    self._last_row = state.model.row
+                if not replayed:
+                    due = isinstance(every, EveryEdgeRounds) or done % every == 0 or state.last
+                    yield self._measure(state) if due else None
         finally:
             if self.engine is not None:
                 self.engine.close()
@@ -207,11 +224,24 @@ class Simulation:
         self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None
     ) -> Federation:
         first = Model(None if self.dry_run else rows.to_row(self.model))
-        return Federation(self.method, self.world, first, self._features, decisions, self._score, scores)
+        evaluation = self.scenario.evaluation
+        every = evaluation.every
+        return Federation(
+            self.method,
+            self.world,
+            first,
+            self._features,
+            decisions,
+            self._score,
+            scores,
+            look_every=every.edge_rounds if isinstance(every, EveryEdgeRounds) else None,
+            keep_devices=evaluation.models == "devices" and not self.dry_run,
+            keep_timeline=self._keep_timeline,
+        )
 
     def _looked_at(self, state: CloudRound) -> list[Model]:
         """The models that are computed after a cloud round."""
-        return [state.model, *state.reported_models, *state.cluster_models]
+        return [state.model, *state.reported_models, *state.cluster_models, *state.device_models.values()]
 
     def _score(self, model: Model) -> float:
         """Accuracy on at most VALIDATION training samples that no client has; 0 in a dry run."""
@@ -286,6 +316,13 @@ class Simulation:
             return []
         return data.local_tests(self.dataset.y_test, self.label_counts, stream(self.seed, "local tests"), n)
 
+    def _settle(self, models: list[Model], replayed: bool) -> None:
+        """Compute models, or only mark them as computed where a run that is gone on with had computed them."""
+        if replayed:
+            settle_all(models, None)
+        else:
+            self._timed_settle(models)
+
     def _timed_settle(self, models: list[Model]) -> None:
         before = time.perf_counter()
         settle_all(models, self.engine, self.batches)
@@ -312,6 +349,8 @@ class Simulation:
         )
         if not self.places or not place.same_as(self.places[-1]):
             self.places.append(place)
+        if not self.dry_run:
+            self.costs.append((state.cloud_round, state.costs))
 
     def _measure(self, state: CloudRound | None) -> Measures:
         """Measures after a cloud round, or of the initial model."""
@@ -332,21 +371,21 @@ class Simulation:
         if state is not None and state.s_max is not None:
             measures["staleness_bound"] = state.s_max
         if self.engine is not None:
-            row = self.federation.model.row
+            row = (self.federation.model if state is None else state.model).row
             assert row is not None
             before = time.perf_counter()
             scores = self.engine.evaluate(row[None])
             errors = self._errors(row)
-            self.engine_s += time.perf_counter() - before
             if self.dataset.n_classes:
                 measures["accuracy"] = float(scores.accuracy[0])
                 if self._local_tests:
                     measures["local_accuracy"] = float(
                         np.mean([scores.correct[0][t].mean() for t in self._local_tests])
                     )
-                measures |= self._local_by(scores.correct[0], state)
             else:
                 measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
+            measures |= self._other_models(scores, state)
+            self.engine_s += time.perf_counter() - before
             measures |= errors
             measures["loss"] = float(scores.loss[0])
             measures["edge_drift"] = _edge_drift(state.edges) if state else 0.0
@@ -356,9 +395,44 @@ class Simulation:
         self.measures.append(measures)
         return measures
 
-    def _local_by(self, global_correct: NDArray[np.bool_], state: CloudRound | None) -> dict[str, float]:
-        """Mean over clients of the accuracy on the test samples whose label the client has: by the global model, by the
-        model of its cluster before it went into the global one, and by the last one its aggregator reported."""
+    def _other_models(self, whole: Scores, state: CloudRound | None) -> dict[str, float]:
+        """How good the models are that aggregators and devices hold, beside the global one, of which `whole` tells.
+
+        On the whole test set, mean and worst over aggregators with clients (edge_...) and devices (device_...). And the mean
+        over clients of the accuracy on the test samples whose label the client has (local_by_...): by the global model, by
+        the model of its cluster before it went into the global one, and by the last one its aggregator reported."""
+        first = _Score.of(whole, 0, self.dataset)
+        if self.scenario.evaluation.models == "global":
+            return self._local_by(first, {})
+        if state is None:  # everybody has the first model
+            everybodys = [first] * len(self.parts)
+            return _mean_and_worst("edge", [first]) | self._local_by(first, {"cluster": everybodys, "edge": everybodys})
+        own = np.where(state.topology.cover.any(axis=0), state.topology.cover.argmax(axis=0), -1)
+        used = np.flatnonzero(state.topology.cover.any(axis=1)).tolist()
+        alone = state.topology.kind == "cloud" and state.topology.cluster is None
+        edges = [state.model if alone else state.reported_models[n] for n in used]
+        clusters = [state.model if alone else state.cluster_models[n] for n in used]
+        scored = self._scored([*edges, *clusters, *state.device_models.values()], {state.model: first})
+        found = _mean_and_worst("edge", [scored[m] for m in edges])
+        found |= _mean_and_worst("device", [scored[m] for m in state.device_models.values()])
+        by = {}
+        for name, models_ in (("cluster", clusters), ("edge", edges)):
+            of_aggregator = {-1: first} | {n: scored[m] for n, m in zip(used, models_)}
+            by[name] = [of_aggregator[n] for n in own.tolist()]
+        return found | self._local_by(first, by)
+
+    def _scored(self, wanted: list[Model], known: "dict[Model, _Score]") -> "dict[Model, _Score]":
+        """How good each model is on the test set; of some it is known."""
+        found, others = dict(known), [m for m in dict.fromkeys(wanted) if m not in known]
+        assert self.engine is not None
+        for at in range(0, len(others), EVALUATED):
+            part = others[at : at + EVALUATED]
+            several = self.engine.evaluate(np.stack([m.row for m in part if m.row is not None]))
+            found |= {m: _Score.of(several, j, self.dataset) for j, m in enumerate(part)}
+        return found
+
+    def _local_by(self, first: "_Score", by: "Mapping[str, list[_Score]]") -> dict[str, float]:
+        """Accuracies on the clients' own labels, by the global model and by the models (K,) of `by`."""
         if not self.dataset.n_classes:
             return {}
         n_test = np.bincount(self.dataset.y_test, minlength=self.dataset.n_classes)
@@ -369,27 +443,8 @@ class Simulation:
             """right (C,) or (K, C): samples of each class that are right by a client's model."""
             return float(((held * right).sum(axis=1)[known] / (held @ n_test)[known]).mean())
 
-        def per_class(correct: NDArray[np.bool_]) -> NDArray[np.float64]:
-            return np.bincount(self.dataset.y_test[correct], minlength=self.dataset.n_classes).astype(np.float64)
-
-        found = {"local_by_global": local(per_class(global_correct))}
-        if not self.scenario.evaluation.models:
-            return found
-        if state is None or (state.topology.kind == "cloud" and state.topology.cluster is None):
-            return found | {"local_by_cluster": found["local_by_global"], "local_by_edge": found["local_by_global"]}
-        assert self.engine is not None
-        own = np.where(state.topology.cover.any(axis=0), state.topology.cover.argmax(axis=0), -1)
-        used = np.unique(own[own >= 0]).tolist()
-        wanted = dict.fromkeys(m for n in used for m in (state.cluster_models[n], state.reported_models[n]))
-        right = {state.model: per_class(global_correct)}
-        others = [m for m in wanted if m is not state.model]
-        if others:
-            rows_ = np.stack([m.row for m in others if m.row is not None])
-            right |= dict(zip(others, map(per_class, self.engine.evaluate(rows_).correct)))
-        for name, models_ in (("cluster", state.cluster_models), ("edge", state.reported_models)):
-            mine = np.stack([right[models_[n] if n >= 0 else state.model] for n in own])
-            found[f"local_by_{name}"] = local(mine)
-        return found
+        own = {f"local_by_{name}": local(np.stack([s.right for s in scores])) for name, scores in by.items()}
+        return {"local_by_global": local(first.right)} | own
 
     def _theory(self, row: NDArray[np.float32], state: CloudRound | None) -> dict[str, float]:
         """What bounds are made of: training loss at `row` (P,), and of the cloud round that led there, the mean local steps
@@ -399,11 +454,12 @@ class Simulation:
         found = {"train_loss": float(self.engine.evaluate(row[None], "train").loss[0])}
         if state is None or before is None:
             return found | {"step_mass": 0.0, "mismatch_cluster": 0.0, "mismatch_client": 0.0}
-        n_samples = self.world.n_samples
-        gradients = self.engine.gradient(before[None], [(0, k) for k in range(len(self.parts))])
-        used = state.topology.cover[state.topology.cover.any(axis=1)]
+        inside = np.flatnonzero(state.topology.cover.any(axis=0))  # devices may be left out
+        gradients = self.engine.gradient(before[None], [(0, k) for k in inside.tolist()])
+        used = state.topology.cover[state.topology.cover.any(axis=1)][:, inside]
+        n_samples, client_steps = self.world.n_samples[inside], state.client_steps[inside]
         return found | {
-            "step_mass": float(n_samples @ state.client_steps / n_samples.sum()),
+            "step_mass": float(n_samples @ client_steps / n_samples.sum()),
             "mismatch_cluster": float(bounds.cluster_mismatch(gradients, used, n_samples).mean()),
             "mismatch_client": float(bounds.client_mismatch(gradients, used, n_samples).mean()),
         }
@@ -417,13 +473,41 @@ class Simulation:
         return {name: error(predictions, self.dataset.y_test) for name, error in self.dataset.errors.items()}
 
 
+@dataclass(frozen=True, eq=False)
+class _Score:
+    """Of one model on the test set: its measure, and for classes the samples of each that are right (C,)."""
+
+    name: str
+    value: float
+    right: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scores: Scores, j: int, dataset: data.Dataset) -> "_Score":
+        if not dataset.n_classes:
+            return cls("rmse", float(scores.rmse[j]), np.zeros(0))
+        right = np.bincount(dataset.y_test[scores.correct[j]], minlength=dataset.n_classes)
+        return cls("accuracy", float(scores.accuracy[j]), right.astype(np.float64))
+
+
+def _mean_and_worst(whose: str, scores: Sequence[_Score]) -> dict[str, float]:
+    """Measures such as edge_accuracy and edge_accuracy_worst; none without models."""
+    if not scores:
+        return {}
+    name, values = scores[0].name, [s.value for s in scores]
+    worst = min(values) if name == "accuracy" else max(values)
+    return {f"{whose}_{name}": float(np.mean(values)), f"{whose}_{name}_worst": worst}
+
+
 def _notes(state: CloudRound | None) -> dict[str, float]:
-    """Means of what the grouping noted, over the aggregators for which it is finite, and of the edge rounds they ran."""
+    """Means over all aggregators of what the grouping noted, infinite if it is for one of them (a cluster whose links are
+    down), and how many these are; and of the edge rounds they ran."""
     if state is None or not state.topology.notes:
         return {}
     values = {name: np.atleast_1d(value) for name, value in state.topology.notes.items()}
-    means = {name: float(v[np.isfinite(v)].mean()) for name, v in values.items() if np.isfinite(v).any()}
-    return means | {"rounds_mean": float(state.group_rounds.mean()), "rounds_max": float(state.group_rounds.max())}
+    means = {name: float(v.mean()) for name, v in values.items() if not np.isnan(v).any()}
+    dead = {"dead_clusters": float(np.isinf(values["round_s"]).sum())} if "round_s" in values else {}
+    rounds = {"rounds_mean": float(state.group_rounds.mean()), "rounds_max": float(state.group_rounds.max())}
+    return means | dead | rounds
 
 
 def _edge_drift(edges: list[tuple[Model, float]]) -> float:

@@ -16,7 +16,7 @@ class Sent:
     aggregator: the first of those the client reported to when it was sent. From start_s it fetches the model, computes,
     uploads (when its turn comes, if clients share the air), and has arrived at arrival_s. merged_s and merged_at
     (aggregator): NaN and -1 until it is merged. late: it missed its deadline; moved: it was merged on another host than
-    it was sent from.
+    it was sent from; times: how often it had been sent before in the same edge round.
     """
 
     cloud_round: int
@@ -32,6 +32,7 @@ class Sent:
     merged_at: Ints
     late: NDArray[np.bool_]
     moved: NDArray[np.bool_]
+    times: Ints
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """The table's columns, (m,) each."""

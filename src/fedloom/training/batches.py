@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom._random import mix_all
+
 _MASK = 2**64 - 1
 
 
@@ -38,7 +40,7 @@ def batches(
 def pass_order(seed: int, client: int, number: int, n_samples: int) -> NDArray[np.int64]:
     """The order (n_samples,) in which a client goes through its samples in pass `number`."""
     key = mix(mix(mix(seed) ^ client) ^ number)
-    return np.argsort(_mix(np.uint64(key) ^ np.arange(n_samples, dtype=np.uint64)), kind="stable")
+    return np.argsort(mix_all(np.uint64(key) ^ np.arange(n_samples, dtype=np.uint64)), kind="stable")
 
 
 def mix(x: int) -> int:
@@ -47,11 +49,3 @@ def mix(x: int) -> int:
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """`mix` of each number; arrays of uint64 wrap around by themselves."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
