@@ -1,5 +1,7 @@
 """A scenario that runs in a fraction of a second."""
 
+import copy
+
 SMALL = {
     "name": "small",
     "description": "six devices in two overlapping cells on generated data",
@@ -18,3 +20,21 @@ SMALL = {
     },
     "training": {"batch_size": 8, "local_steps": 2, "edge_rounds": 2, "cloud_rounds": 4, "lr": 0.1},
 }
+
+# Options that make the published methods fit six clients.
+TEXTS = {"fedat": "fedat:n_tiers=3", "feduc_r": "feduc_r:n_groups=2", "hiflash_r": "hiflash_r:adapt=false"}
+TEXTS |= {
+    name: f"{name}:n_clusters=2:box_s=6" for name in ("ltc", "fedmds", "fedmds_plus", "dcliques", "random_clusters")
+}
+
+
+def for_method(name, **training):
+    """The small scenario in which every method runs: with links between devices, and a radio link of each to the cloud."""
+    made = copy.deepcopy(SMALL)
+    made["fleet"]["device_cloud"] = {
+        "via": "direct",
+        "up": {"kind": "radio", "antennas": 4},
+        "down": {"kind": "rate", "bit_s": 1e6},
+    }
+    made["training"] |= training
+    return made, TEXTS.get(name, name)
