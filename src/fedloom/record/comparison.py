@@ -139,8 +139,9 @@ class Comparison:
         `others`."""
         if column in AXES:
             return verdict({row.method: row.totals[column].by_seed for row in self.rows}, higher=False)
-        if column in self.others:
-            return verdict({row.method: row.others[column].by_seed for row in self.rows})
+        if column in self.others:  # a method without this measure is no rival in it
+            found = {row.method: row.others[column].by_seed for row in self.rows}
+            return verdict({m: values for m, values in found.items() if any(v is not None for v in values.values())})
         higher = self.higher_is_better and column != "to_target"
         return verdict({row.method: getattr(row, column).by_seed for row in self.rows}, higher)
 

@@ -1,7 +1,7 @@
 """Whether a curve can be believed: does it zigzag, and does it end far below its best?
 
 A rate that is too large makes a model overshoot and come back, so that a value depends on whether it was read after an odd
-or an even number of rounds. Over the last evaluations,
+or an even number of rounds. Over the last 20 evaluations, and over the last 10, where the start of a short run does not hide it,
 
     v_k = a + b k + z (-1)^k + noise
 
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-WINDOW = 20  # evaluations looked at for a zigzag
+WINDOWS = (20, 10)  # last evaluations looked at for a zigzag
 LEAST = 8  # below so many nothing is called a zigzag
 CHANCE = 1e-3  # two-sided
 TURNS = 0.75  # share of the differences after which the next goes the other way
@@ -60,29 +60,33 @@ def _finite(values: Sequence[float]) -> Floats:
 
 
 def _zigzag(values: Floats) -> list[str]:
+    for n in WINDOWS:
+        last = values[-n:]
+        swing = _swing(last) if len(last) >= LEAST else 0.0
+        if swing:
+            return [
+                f"its curve oscillates: the last {len(last)} evaluations go up and down in turn by {swing:.0%} of their level, "
+                f"so that a value depends on the round it is read at; try a smaller training.lr or less momentum"
+            ]
+    return []
+
+
+def _swing(values: Floats) -> float:
+    """From odd to even evaluations, as a share of the level; 0 if that may be chance or does not matter. values (n,)"""
     from scipy.special import stdtr
 
-    last = values[-WINDOW:]
-    n = len(last)
-    if n < LEAST:
-        return []
-    at = np.linspace(-1.0, 1.0, n)
-    design = np.stack([np.ones(n), at, (-1.0) ** np.arange(n)], axis=1)  # (n, 3)
-    found, *_ = np.linalg.lstsq(design, last, rcond=None)
-    rest = last - design @ found
-    variance = float(rest @ rest) / (n - design.shape[1]) * float(np.linalg.inv(design.T @ design)[2, 2])
-    z, level = abs(float(found[2])), float(np.abs(last).mean())
+    n = len(values)
+    design = np.stack([np.ones(n), np.linspace(-1.0, 1.0, n), (-1.0) ** np.arange(n)], axis=1)  # (n, 3)
+    found, *_ = np.linalg.lstsq(design, values, rcond=None)
+    rest = values - design @ found
+    variance = float(rest @ rest) / (n - 3) * float(np.linalg.inv(design.T @ design)[2, 2])
+    z, level = abs(float(found[2])), float(np.abs(values).mean())
     if level == 0 or 2 * z < SWING * level:
-        return []
-    chance = 2 * float(stdtr(n - design.shape[1], -z / math.sqrt(variance))) if variance > 0 else 0.0
-    rises = np.diff(last)
+        return 0.0
+    chance = 2 * float(stdtr(n - 3, -z / math.sqrt(variance))) if variance > 0 else 0.0
+    rises = np.diff(values)
     turns = float((rises[1:] * rises[:-1] < 0).mean())
-    if chance > CHANCE or turns < TURNS:
-        return []
-    return [
-        f"its curve oscillates: the last {n} evaluations go up and down in turn by {2 * z / level:.0%} of their level, so that "
-        f"a value depends on the round it is read at; try a smaller training.lr or less momentum"
-    ]
+    return 2 * z / level if chance <= CHANCE and turns >= TURNS else 0.0
 
 
 def _fall(values: Floats, higher_is_better: bool) -> list[str]:

@@ -138,7 +138,8 @@ def _unclear(found: Verdict, shown: Callable[[str], str], apart: Callable[[Inter
 
 
 def _half(lead: Interval) -> float | None:
-    return lead.half if lead.decides else None
+    """None where seeds decide nothing or make no difference but for rounding."""
+    return lead.half if lead.decides and lead.half > 1e-9 * abs(lead.mean) else None
 
 
 def _seeds(n: int) -> str:
