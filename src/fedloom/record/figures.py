@@ -514,6 +514,7 @@ def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
         ticktext=[_label(names[int(group[e])]) for e in edges[:-1]] if few else [],
         title=None if few else "devices, cluster by cluster",
         showgrid=False,
+        automargin=True,
     )
     figure.update_yaxes(automargin=True)
     return figure

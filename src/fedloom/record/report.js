@@ -49,6 +49,7 @@
     tables[id] = table;
     if (layout.height) place.style.height = layout.height + "px";
     if (touch) layout.dragmode = false; // a finger scrolls the page
+    if (document.documentElement.dataset.paper) layout.width = place.clientWidth; // there is no time to resize by itself
     const config = { responsive: true, displaylogo: false, displayModeBar: false };
     drawn.add(id);
     place.plain = { data, layout };
@@ -191,6 +192,8 @@
       tickvals: firsts.map((f, i) => (f + ends[i] - 1) / 2), ticktext: firsts.map((f) => escaped(now.cluster[f])) };
     layout.shapes = firsts.slice(1).map((f) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: f - 0.5, y1: f - 0.5, line: { width: 0.6 } }));
     $("timeline-output").textContent = now.round;
+    const { method, seed } = page.timelines[clock.method];
+    $("timeline-what").textContent = `${method}, seed ${seed}, cloud round ${now.round}.`;
     $("timeline-words").textContent = now.n_clients > n ? `is idle; ${n} of ${now.n_clients} devices are shown` : "is idle";
     return { data, layout, table };
   };
@@ -324,7 +327,7 @@
     root.dataset.theme = "light";
     root.dataset.paper = "yes"; // the styles of paper, so that places are measured at its width
     screen.folded.forEach((fold) => { fold.open = true; });
-    all(".figure").forEach((place) => { draw(place.id); Plotly.Plots.resize(place); });
+    all(".figure").forEach((place) => draw(place.id));
   }
   function toScreen() {
     if (!screen.folded) return;

@@ -233,7 +233,7 @@ def _table(comparisons: dict[str, Comparison], styles: dict[str, tuple[str, str]
         for name in first.others
     )
     more = (
-        f"{_grouped(first, others, styles)}<details><summary>What these measures are</summary>"
+        f"{_grouped(first, others, styles)}<details class='words print' open><summary>What these measures are</summary>"
         f'<dl class="answers card">{meanings}</dl></details>'
         if others
         else ""
@@ -427,9 +427,9 @@ def _timeline(timelines: Sequence[dict[str, Any]]) -> str:
         f'<div class="chips key">{key}<span>✕ late</span><span>◆ moved</span></div>'
     )
     what = (
-        "Every line is a device, cluster by cluster: it fetches the model, trains, uploads, and its update waits to be "
-        "merged. Devices that report to several aggregators are groups of their own, such as edges 0 + 1. A cross marks an "
-        "update that missed its deadline, a diamond a device that moved between cells. Empty "
+        '<b id="timeline-what"></b> Every line is a device, cluster by cluster: it fetches the model, trains, uploads, and its '
+        "update waits to be merged. Devices that report to several aggregators are groups of their own, such as edges 0 + 1. A "
+        "cross marks an update that missed its deadline, a diamond a device that moved between cells. Empty "
         '<span id="timeline-words">is idle</span>.'
     )
     use = (
@@ -504,7 +504,7 @@ def _cost_table(what: str, lines: dict[str, tuple[str, Hops]], hops: Sequence[tu
 
 def _cluster_costs(runs: Sequence[Run], figures: _Figures) -> str:
     """A row of three figures and a table for each method: of its run with the lowest seed that has its costs by cluster."""
-    captions = {"energy_j": "Joules", "bytes": "Bytes", "airtime_s": "Device-seconds of computing and on air"}
+    titles = {"energy_j": "energy", "bytes": "traffic", "airtime_s": "device-seconds"}
     shown = [
         min(known, key=lambda run: run.seed)
         for same in by_method(runs).values()
@@ -521,10 +521,10 @@ def _cluster_costs(runs: Sequence[Run], figures: _Figures) -> str:
             figures.embed(
                 cluster_cost_figure(run, what),
                 f"cost-{i}-{what}",
-                f"{_escape(run.method)}: {AXES[LEDGER[what][1]].name} by cluster",
-                f"{caption} by cluster and hop. {seed}: {AXES[LEDGER[what][1]].text(_total(costs, what))} in all.",
+                f"{_escape(run.method)}: {title} by cluster",
+                f"{_capital(title)} by cluster and hop. {seed}: {AXES[LEDGER[what][1]].text(_total(costs, what))} in all.",
             )
-            for what, caption in captions.items()
+            for what, title in titles.items()
         )
         table = _cost_table(
             "cluster",
