@@ -176,20 +176,17 @@ def test_a_picture_of_the_whole_page_shows_every_figure(opened):
         assert max(n for n, _ in colours) < 0.98 * part.width * part.height, f"{name} is blank"
 
 
-PRINTED = (
-    """addEventListener('beforeprint', () => {
+PRINTED = """addEventListener('beforeprint', () => {
     const all = (selector) => [...document.querySelectorAll(selector)];
     window.printed = {
-      blank: (() => { %s })(),
+      blank: (() => { NOT_DRAWN })(),
       figures: all('.figure').map((f) => [f.id, f.clientWidth, f._fullLayout.width]),
       cut: all('table').filter((t) => t.checkVisibility() && t.scrollWidth > t.parentElement.clientWidth + 1).length,
       tables: all('table').filter((t) => t.checkVisibility()).length,
       width: document.body.clientWidth, ink: getComputedStyle(document.body).color,
       font: document.getElementById('curve').layout.font.color,
     };
-  })"""
-    % NOT_DRAWN
-)  # noqa: UP031 - braces are JavaScript's
+  })""".replace("NOT_DRAWN", NOT_DRAWN)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

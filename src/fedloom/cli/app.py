@@ -441,13 +441,15 @@ def _chosen(best: dict[str, Any]) -> str:
 
 def _show_comparison(comparison: Any, report: Path) -> None:
     from fedloom.record.comparison import CAPTION, rich_tables
-    from fedloom.record.measures import measure_meaning
+    from fedloom.record.measures import EXISTING, OWN_LABELS, measure_meaning
 
     for table in rich_tables(comparison):
-        out.print(table, end="\n\n")
+        out.print(table)
+        out.print()
     out.print(CAPTION, highlight=False)
+    words = OWN_LABELS | EXISTING
     for name in comparison.others:
-        out.print(f"{name}: {measure_meaning(name)}", highlight=False)
+        out.print(f"{words[name]} ({name}): {measure_meaning(name)}", highlight=False)
     for warning in comparison.warnings:
         notes.print(f"note: {warning}", highlight=False)
     out.print(f"report: {report}", highlight=False, soft_wrap=True)
