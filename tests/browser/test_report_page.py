@@ -1,5 +1,6 @@
 """The report in a real browser: nothing fails, nothing is fetched, and what can be pressed does what it says."""
 
+import base64
 import csv
 import io
 import json
@@ -98,7 +99,7 @@ def page(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """The report of two methods and two seeds on a small fleet that moves."""
+    """The report of two methods and three seeds on a small fleet that moves."""
     from fedloom.record.folder import record
     from fedloom.record.report import write_report
     from fedloom.record.runs import find_runs
@@ -123,7 +124,7 @@ def report(tmp_path_factory):
         "training": {"batch_size": 8, "local_steps": 2, "edge_rounds": 2, "cloud_rounds": 4, "lr": 0.1},
     }
     for method in ("hierfedavg", "hhfl"):
-        for seed in range(2):
+        for seed in range(3):
             simulation = Simulation(scenario(settings), make_method(method), seed, n_workers=1)
             record(simulation, method, folder / f"{method}-{seed}")
     return write_report(find_runs([folder]), folder / "report.html")
@@ -146,6 +147,87 @@ def test_it_loads_without_complaints_and_without_the_network(opened):
     assert opened.requests() == []
 
 
+NOT_DRAWN = """return [...document.querySelectorAll('.figure')].filter((f) =>
+    !f.querySelector('.main-svg .trace, .main-svg .barlayer path, .main-svg .heatmaplayer image, .main-svg .scatterlayer path'))
+    .map((f) => f.id)"""
+
+
+def test_every_figure_is_drawn_without_scrolling(opened):
+    opened.wait("return document.documentElement.dataset.drawn === 'all'")
+    assert opened.run("return scrollY") == 0 and opened.run(NOT_DRAWN) == []
+
+
+def test_a_picture_of_the_whole_page_shows_every_figure(opened):
+    from PIL import Image
+
+    opened.wait("return document.documentElement.dataset.drawn === 'all'")
+    width, height = opened.run("return [document.documentElement.scrollWidth, document.documentElement.scrollHeight]")
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+    options = {"captureBeyondViewport": True, "clip": clip}
+    shot = base64.b64decode(opened.driver.execute_cdp_cmd("Page.captureScreenshot", options)["data"])
+    picture = Image.open(io.BytesIO(shot)).convert("RGB")
+    boxes = opened.run(
+        "return [...document.querySelectorAll('.figure')].map((f) => [f.id, f.getBoundingClientRect().toJSON()])"
+    )
+    assert len(boxes) >= 10
+    for name, box in boxes:
+        part = picture.crop((int(box["left"]), int(box["top"]), int(box["right"]), int(box["bottom"])))
+        colours = part.getcolors(1_000_000)
+        assert max(n for n, _ in colours) < 0.98 * part.width * part.height, f"{name} is blank"
+
+
+PRINTED = """addEventListener('beforeprint', () => {
+    const all = (selector) => [...document.querySelectorAll(selector)];
+    window.printed = {
+      blank: (() => { NOT_DRAWN })(),
+      figures: all('.figure').map((f) => [f.id, f.clientWidth, f._fullLayout.width]),
+      cut: all('table').filter((t) => t.checkVisibility() && t.scrollWidth > t.parentElement.clientWidth + 1).length,
+      tables: all('table').filter((t) => t.checkVisibility()).length,
+      width: document.body.clientWidth, ink: getComputedStyle(document.body).color,
+      font: document.getElementById('curve').layout.font.color,
+    };
+  })""".replace("NOT_DRAWN", NOT_DRAWN)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_paper_every_figure_is_drawn_in_the_width_of_the_page_and_no_table_is_cut(page, report, scheme):
+    page.open(report, scheme=scheme)
+    page.run(PRINTED)
+    paper = base64.b64decode(page.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})["data"])
+    assert paper.startswith(b"%PDF") and paper.count(b"/Type /Page\n") >= 4
+    found = page.run("return window.printed")
+    assert found["blank"] == [] and found["cut"] == 0
+    assert found["tables"] >= 4  # those that are folded up on the screen too
+    assert found["width"] < 720 and all(abs(place - figure) <= 1 for _, place, figure in found["figures"])
+    assert (found["ink"], found["font"]) == ("rgb(29, 36, 48)", "#1d2430")
+    # the screen is as it was
+    page.wait("return document.documentElement.dataset.paper === undefined")
+    assert page.run("return document.getElementById('curve')._fullLayout.width") > 1000
+    assert page.run("return document.querySelectorAll('details.print:not(.words)[open]').length") == 0
+    assert page.run("return document.documentElement.dataset.theme") is None
+    assert page.complaints() == []
+
+
+def test_the_start_of_the_curves_can_be_shown(opened):
+    opened.show("curve")
+    low = "return document.getElementById('curve')._fullLayout.yaxis.range[0]"
+    first = opened.run("return Math.min(...document.getElementById('curve').data.at(-1).y)")
+    opened.click("#curves-whole")
+    assert opened.run(low) <= first
+
+
+def test_a_measure_is_explained_where_it_is_chosen(opened):
+    opened.show("curve")
+    opened.run(
+        "const s = document.getElementById('curves-measure'); s.value = 'local_by_cluster';"
+        "s.dispatchEvent(new Event('change'))"
+    )
+    words = opened.run("return document.getElementById('curves-words').textContent")
+    assert words.startswith(
+        "Own labels, cluster model: share of the test samples with a label that a client has itself"
+    )
+
+
 def test_switches_change_the_curves(opened):
     opened.show("curve")
     assert title(opened, "curve", "xaxis") == "local steps"
@@ -166,7 +248,7 @@ def test_switches_change_the_curves(opened):
 def test_hovering_shows_the_values(opened):
     opened.show("curve")
     text = opened.run("return document.getElementById('curve').data.at(-1).hovertext[1]")
-    assert "<b>hierfedavg</b>" in text and "(2 seeds)" in text and " J · " in text and "±" in text
+    assert "<b>hierfedavg</b>" in text and "(3 seeds)" in text and " J · " in text and "±" in text
 
 
 def test_the_slider_moves_the_map(opened):
@@ -210,7 +292,9 @@ def test_figures_and_their_data_can_be_saved(opened):
     opened.click("button[data-save='csv'][data-for='curve']")
     rows = list(csv.DictReader(io.StringIO(opened.downloaded("curve.csv").decode())))
     assert {row["method"] for row in rows} == {"hierfedavg", "hhfl"} and len(rows) >= 2 * 5
-    assert {"local_steps", "time_s", "energy_j", "bytes", "accuracy_mean", "accuracy_std", "loss_mean"} <= set(rows[0])
+    assert {"local_steps", "time_s", "energy_j", "bytes", "accuracy_mean", "accuracy_half_95", "loss_mean"} <= set(
+        rows[0]
+    )
     assert all(0 <= float(row["accuracy_mean"]) <= 1 for row in rows)
     opened.click("button[data-save='csv'][data-for='map-0']")
     rows = list(csv.DictReader(io.StringIO(opened.downloaded("map-0.csv").decode())))

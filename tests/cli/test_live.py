@@ -47,6 +47,15 @@ def test_clusters_are_at_work_for_a_share_of_the_round(small):
     assert cluster_rows(simulation, 99) == []
 
 
+def test_devices_of_several_cells_are_a_row_of_their_own(small):
+    simulation = finished(small, "hhfl")
+    rows = cluster_rows(simulation, 4)
+    assert [row["name"] for row in rows] == ["edge 0", "edges 0 + 1", "edge 1"]
+    assert sum(row["devices"] for row in rows) == 6
+    bridges = int((simulation.places[-1].topology.cover.sum(axis=0) > 1).sum())
+    assert rows[1]["devices"] == bridges > 0
+
+
 def test_a_sparkline_goes_from_the_lowest_to_the_highest():
     assert sparkline([1, 2, 3], 2) == "▁█" and sparkline([5.0, 5.0], 9) == "▁▁"
     assert sparkline([0.0, float("nan"), 1.0], 9) == "▁ █" and sparkline([], 5) == ""

@@ -1,5 +1,6 @@
 """Runs in worker processes, and a small made-up paper from runs to page."""
 
+import io
 import json
 
 import pytest
@@ -139,3 +140,64 @@ def test_a_folder_of_an_older_version_is_recognised_by_what_it_means(tmp_path, s
     (tmp_path / "scenario.json").write_text(json.dumps(older))
     with pytest.raises(FolderError, match="holds runs of another scenario"):
         scenario_file(tmp_path, content)
+
+
+def test_the_last_line_of_progress_says_what_is_finished_and_nothing_is_left(file, tmp_path, monkeypatch):
+    from rich.console import Console
+
+    import fedloom.cli.show
+
+    console = Console(width=160, record=True, force_terminal=True, file=io.StringIO())
+    monkeypatch.setattr(fedloom.cli.show, "notes", console)
+    make_runs(jobs(file, tmp_path / "runs", ["fedavg"], seeds=2), n_jobs=1)
+    last = console.export_text().strip().split("all runs")[-1]
+    assert "8/8" in last and last.endswith("2 of 2 runs finished") and "left" not in last
+
+
+def test_a_run_whose_curve_oscillates_says_so_at_its_end(file, tmp_path):
+    import polars
+    from typer.testing import CliRunner
+
+    from fedloom.cli.app import app
+
+    args = ["run", str(file), "--method", "fedavg", "--set", "training.cloud_rounds=10", "--out", str(tmp_path / "run")]
+    first = CliRunner().invoke(app, [*args, "--json", "--quiet"])
+    assert "its curve oscillates" not in first.output and first.exit_code == 0
+    metrics = tmp_path / "run" / "metrics.parquet"
+    zigzag = polars.Series([0.1] + [0.5 + 0.05 * (-1) ** k for k in range(10)])
+    polars.read_parquet(metrics).with_columns(accuracy=zigzag).write_parquet(metrics)
+    again = CliRunner().invoke(app, [*args, "--resume"])  # finished: it is only reported again
+    assert "chosen on test data" in again.stdout and "note: its curve oscillates" in again.stderr
+    answer = json.loads(CliRunner().invoke(app, [*args, "--resume", "--json", "--quiet"]).stdout)
+    assert answer["warnings"][0].startswith("its curve oscillates")
+
+
+def test_compare_explains_what_it_prints(file, tmp_path):
+    from typer.testing import CliRunner
+
+    from fedloom.cli.app import app
+
+    args = [
+        "compare",
+        str(file),
+        "--methods",
+        "fedavg,pacfl",
+        "--seeds",
+        "2",
+        "--out",
+        str(tmp_path / "runs"),
+        "--jobs",
+        "1",
+    ]
+    done = CliRunner().invoke(app, [*args, "--quiet"])
+    text = " ".join(done.stdout.split())
+    for words in (
+        "On a client's own labels, final accuracy by",
+        "best of all rounds, chosen",
+        "± half of its 95 % interval",
+        "its cluster's model (local_by_cluster): share of the test samples",
+    ):
+        assert words in text
+    assert "nobody is called better below 3 (for instance --seeds 5)" in " ".join(done.stderr.split())
+    answer = json.loads(CliRunner().invoke(app, [*args, "--json", "--quiet"]).stdout)
+    assert set(answer["winners"].values()) == {None} and "local_by_edge" in answer["rows"][1]["others"]

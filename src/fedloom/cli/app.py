@@ -145,11 +145,14 @@ def run(
                     soft_wrap=True,
                 )
                 raise typer.Exit(130) from None
-    report = None if dry_run else _report_of(where)
+    report, warnings = (None, []) if dry_run else _report_of(where)
     if as_json:
-        typer.echo(json.dumps(summary | ({} if dry_run else {"folder": str(where), "report": str(report)})))
+        left = {} if dry_run else {"folder": str(where), "report": str(report), "warnings": warnings}
+        typer.echo(json.dumps(summary | left))
     else:
         _summary(summary, None if dry_run else where, report)
+        for warning in () if quiet else warnings:
+            notes.print(f"note: {warning}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -397,21 +400,22 @@ def _describe(simulation: Any, method: str) -> None:
     )
 
 
-def _report_of(folder: Path) -> Path:
+def _report_of(folder: Path) -> tuple[Path, list[str]]:
+    """Of one run: its report, and whether its curve can be believed."""
+    from fedloom.record.comparison import run_warnings
     from fedloom.record.report import write_report
     from fedloom.record.runs import read_run
 
-    return write_report([read_run(folder)], folder / "report.html")
+    run = read_run(folder)
+    return write_report([run], folder / "report.html"), run_warnings(run)
 
 
 def _summary(summary: dict[str, Any], folder: Path | None, report: Path | None) -> None:
     final, best = summary["final"], summary["best"]
     if "accuracy" in final:
-        out.print(
-            f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} after cloud round {best['cloud_round']})"
-        )
+        out.print(f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} {_chosen(best)})", highlight=False)
     elif "rmse" in final:
-        out.print(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} after cloud round {best['cloud_round']})")
+        out.print(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} {_chosen(best)})", highlight=False)
     out.print(
         f"{final['local_steps']} local steps, {final['edge_round']} edge rounds, {final['cloud_round']} cloud rounds: "
         f"{seconds(final['time_s'])} of simulated time, {amount(final['energy_j'], 'J')}, {amount(final['bytes'], 'B')}",
@@ -430,11 +434,22 @@ def _summary(summary: dict[str, Any], folder: Path | None, report: Path | None) 
         out.print(f"record: {folder}\nreport: {report}", highlight=False, soft_wrap=True)
 
 
+def _chosen(best: dict[str, Any]) -> str:
+    """When the best value came: there may be several evaluations in a cloud round, so by steps."""
+    return f"after {best['local_steps']} local steps, chosen on test data"
+
+
 def _show_comparison(comparison: Any, report: Path) -> None:
-    from fedloom.record.comparison import rich_tables
+    from fedloom.record.comparison import CAPTION, rich_tables
+    from fedloom.record.measures import EXISTING, OWN_LABELS, measure_meaning
 
     for table in rich_tables(comparison):
-        out.print(table, end="\n\n")
+        out.print(table)
+        out.print()
+    out.print(CAPTION, highlight=False)
+    words = OWN_LABELS | EXISTING
+    for name in comparison.others:
+        out.print(f"{words[name]} ({name}): {measure_meaning(name)}", highlight=False)
     for warning in comparison.warnings:
         notes.print(f"note: {warning}", highlight=False)
     out.print(f"report: {report}", highlight=False, soft_wrap=True)

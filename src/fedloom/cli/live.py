@@ -121,8 +121,11 @@ def _clusters(rows: Sequence[dict[str, Any]]) -> "Table":
 
 def cluster_rows(simulation: "Simulation", cloud_round: int) -> list[dict[str, Any]]:
     """Of every cluster in `cloud_round`: name, devices sent to work, their updates, those late, and the share of its
-    devices' time, from the first start to the last arrival of all clusters, that they computed or were on the air."""
+    devices' time, from the first start to the last arrival of all clusters, that they computed or were on the air. Devices
+    that report to several aggregators are a row of their own, such as "edges 0 + 1"."""
     import numpy as np
+
+    from fedloom.record.figures import group_name
 
     sent = [s for s in simulation.federation.timeline if s.cloud_round == cloud_round]
     if not sent:
@@ -134,17 +137,26 @@ def cluster_rows(simulation: "Simulation", cloud_round: int) -> list[dict[str, A
     start = np.concatenate([np.full(len(s.client), s.start_s) for s in sent])
     span = max(float(arrival.max() - start.min()), 1e-12)
     topology = simulation.places[-1].topology if simulation.places else None
+    names = {}
+    if topology is not None:
+        hosts = enumerate(topology.host.tolist())
+        names = {n: "cloud" if topology.kind == "cloud" else f"{topology.kind} {host}" for n, host in hosts}
+
+    def group(k: int, n: int) -> tuple[int, ...]:
+        """Of client k that was sent from aggregator n: all it reports to, if it is still there."""
+        if topology is None or not 0 <= n < topology.n_aggregators or not topology.cover[n, k]:
+            return (n,)
+        return tuple(np.flatnonzero(topology.cover[:, k]).tolist())
+
+    groups = [group(k, n) for k, n in zip(client.tolist(), aggregator.tolist())]
     rows = []
-    for n in np.unique(aggregator).tolist():
-        mine = aggregator == n
+    for one in sorted(set(groups)):
+        mine = np.array([g == one for g in groups])
         devices = len(np.unique(client[mine]))
-        name = f"cluster {n}"
-        if topology is not None and 0 <= n < topology.n_aggregators:
-            name = "cloud" if topology.kind == "cloud" else f"{topology.kind} {topology.host[n]}"
         busy = float((arrival - start)[mine].sum() / (devices * span))
         rows.append(
             {
-                "name": name,
+                "name": group_name(one, names),
                 "devices": devices,
                 "updates": int(mine.sum()),
                 "late": int(late[mine].sum()),

@@ -201,9 +201,10 @@ def make_runs(
                 else:
                     done[job.folder] = answer["done"]
                     n_over = sum(rounds == j.cloud_rounds for rounds, j in zip(done.values(), jobs))
-                    text = f"{n_over} of {len(jobs)} runs, {job.name}: {answer.get('figures', '')}"
+                    text = f"{n_over} of {len(jobs)} runs finished; {job.name}: {answer.get('figures', '')}"
                     shown = {"figures": text} if "figures" in answer else {}
                 bar.update(whole, completed=sum(done.values()), **shown)
+            bar.update(whole, figures=f"{len(jobs)} of {len(jobs)} runs finished")
     except KeyboardInterrupt:
         notes.print("[yellow]stopped; the same command goes on from there[/]")
         raise

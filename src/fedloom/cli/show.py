@@ -8,10 +8,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
+from rich.text import Text
 
 out = Console()
 notes = Console(stderr=True)
@@ -23,6 +25,19 @@ def complain(message: str) -> None:
     notes.print(message, markup=False, highlight=False, soft_wrap=True)
 
 
+class Left(ProgressColumn):
+    """How long it may still take; nothing before that is known, and nothing at the end."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """Such as "0:01:30 left"."""
+        if task.finished or task.time_remaining is None:
+            return Text()
+        minutes, rest = divmod(int(task.time_remaining), 60)
+        return Text(f"{minutes // 60}:{minutes % 60:02}:{rest:02} left")
+
+
 @contextmanager
 def progress(quiet: bool) -> Iterator[Progress]:
     """A bar with a place for the figures that matter; nothing if quiet."""
@@ -31,8 +46,7 @@ def progress(quiet: bool) -> Iterator[Progress]:
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        Left(),
         TextColumn("{task.fields[figures]}"),
     )
     with Progress(*columns, console=notes, disable=quiet) as bar:

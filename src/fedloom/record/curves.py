@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedloom.record.comparison import AXES
+from fedloom.record.measures import NAMES, SHARES, measure_meaning, measure_name
 from fedloom.record.runs import COUNTERS, Run, by_method, common_measure
+from fedloom.record.statistics import LEAST, LEVEL
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,20 +23,7 @@ if TYPE_CHECKING:
 METHOD_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A8A", "#B5A100")
 METHOD_DASHES = ("solid", "dash", "dot")
 MOST_POINTS = 200  # of a curve
-MOST_MEASURES = 8
-SHARES = ("accuracy", "local_accuracy")  # shown in percent
-MEASURE_NAMES = {
-    "local_accuracy": "local accuracy",
-    "loss": "test loss",
-    "rmse": "RMSE",
-    "mae": "mean absolute error",
-    "position_mm": "position error (mm)",
-    "angle_deg": "angle error (degrees)",
-    "edge_drift": "distance between aggregators' models",
-    "late": "late updates so far",
-    "updates": "merged updates so far",
-    "train_loss": "training loss",
-}
+MOST_MEASURES = 16
 PLAIN = {"edge_round", "models_unicast", "models_once"}  # counters that every method drives alike
 
 
@@ -49,20 +38,22 @@ def method_styles(runs: Iterable[Run]) -> dict[str, tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Curve:
-    """A measure against a cost, over the seeds of one method: arrays (n,). costs: mean of every cost there."""
+    """A measure against a cost, over the seeds of one method: arrays (n,). half: of the 95 % interval of the mean, None below
+    three seeds. costs: mean of every cost there."""
 
     x: NDArray[np.float64]
     mean: NDArray[np.float64]
-    std: NDArray[np.float64] | None
+    half: NDArray[np.float64] | None
     costs: dict[str, NDArray[np.float64]]
 
 
 def mean_curve(runs: Sequence[Run], x: str, measure: str | None = None) -> Curve:
-    """Mean and sample standard deviation of the runs of one method, on the union of their x.
+    """Mean over the seeds of one method, and half of its 95 % interval, on the union of their x.
 
     What is averaged is what is drawn, straight lines between evaluations: with steps, two seeds that are evaluated
     a moment apart would seem to disagree wildly in between. After its end a finished run holds its last value;
-    where the first unfinished run ends, the curve ends. measure: what the runs are judged by, or another column.
+    where the first unfinished run ends, the curve ends. measure: what the runs are judged by, or another column; it need not
+    have been measured at every evaluation, and is NaN before it first was.
     """
     import numpy as np
 
@@ -76,29 +67,56 @@ def mean_curve(runs: Sequence[Run], x: str, measure: str | None = None) -> Curve
         union = union[np.unique(np.linspace(0, len(union) - 1, MOST_POINTS).round().astype(int))]
 
     def on_union(name: str) -> NDArray[np.float64]:
-        values = [run.metrics[name].to_numpy().astype(float) for run in runs]
-        return np.stack([np.interp(union, at, value) for at, value in zip(own, values)])
+        """(runs, points)"""
+        lines = []
+        for run, at in zip(runs, own):
+            if name not in run.metrics.columns:
+                lines.append(np.full(len(union), np.nan))
+                continue
+            there = run.metrics[name].is_not_null().to_numpy()
+            value = run.metrics[name].drop_nulls().to_numpy().astype(float)
+            lines.append(np.interp(union, at[there], value, left=np.nan) if len(value) else np.full(len(union), np.nan))
+        return np.stack(lines)
 
+    seeds = np.array([run.seed for run in runs])
     values = on_union(measure)
+    values = np.stack([values[seeds == seed].mean(axis=0) for seed in np.unique(seeds)])  # a seed counts once
     costs = {name: on_union(axis.column).mean(axis=0) for name, axis in AXES.items()}
-    return Curve(union, values.mean(axis=0), values.std(axis=0, ddof=1) if len(runs) > 1 else None, costs)
+    return Curve(union, values.mean(axis=0), half_width(values), costs)
+
+
+def half_width(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Half of the 95 % interval of the mean of n values (n, points), (points,); None below three."""
+    from scipy.special import stdtrit
+
+    n = len(values)
+    if n < LEAST:
+        return None
+    factor = float(stdtrit(n - 1, (1 + LEVEL) / 2)) / math.sqrt(n)
+    found: NDArray[np.float64] = factor * values.std(axis=0, ddof=1)
+    return found
 
 
 def measures(runs: Sequence[Run]) -> list[str]:
-    """Columns of the metrics that can be drawn: in all runs, not always the same; what the runs are judged by first."""
+    """Columns of the metrics that can be drawn: in all runs of a method, not always the same; what the runs are judged by
+    first."""
     import numpy as np
 
     first = common_measure(runs)
-    common = [name for name in runs[0].metrics.columns if all(name in run.metrics.columns for run in runs)]
+    of_methods = [
+        [name for name in same[0].metrics.columns if all(name in run.metrics.columns for run in same)]
+        for same in by_method(runs).values()
+    ]
     found = [first]
-    for name in common:
-        if name in COUNTERS or name in PLAIN or name == first or not runs[0].metrics[name].dtype.is_numeric():
+    for name in dict.fromkeys(name for columns in of_methods for name in columns):
+        having = [run for run in runs if name in run.metrics.columns]
+        if name in COUNTERS or name in PLAIN or name == first or not having[0].metrics[name].dtype.is_numeric():
             continue
-        values = np.concatenate([run.metrics[name].to_numpy().astype(float) for run in runs])
+        values = np.concatenate([run.metrics[name].to_numpy().astype(float) for run in having])
         values = values[np.isfinite(values)]
         if len(values) and values.min() < values.max():
             found.append(name)
-    known = [name for name in MEASURE_NAMES if name in found]
+    known = [name for name in NAMES if name in found]
     return ([first] + [n for n in known if n != first] + [n for n in found[1:] if n not in known])[:MOST_MEASURES]
 
 
@@ -111,7 +129,7 @@ def score_range(runs: Sequence[Run], measure: str | None = None) -> tuple[float,
 
     measure = measure or common_measure(runs)
     late = []
-    for run in runs:
+    for run in (run for run in runs if measure in run.metrics.columns):
         values = run.metrics[measure].to_numpy().astype(float)
         late.append(values[max(1, math.ceil(len(values) / 20)) :])
     shown = np.concatenate(late)
@@ -127,15 +145,20 @@ def score_range(runs: Sequence[Run], measure: str | None = None) -> tuple[float,
 def curve_data(runs: Sequence[Run]) -> dict[str, Any]:
     """Everything the page needs to draw any measure against any cost, as plain lists.
 
-    methods: name, color, dash, seeds. axes: label, units [[size, name], ...]. measures: key, label, share, range.
-    curves: by axis, a list with an entry for each method: x, costs by axis, and by measure {mean, std or None}.
+    methods: name, color, dash, seeds. axes: label, units [[size, name], ...]. measures: key, label, what it says, share,
+    range. curves: by axis, a list with an entry for each method: x, costs by axis, and by measure {mean, half or None}.
     """
     columns = measures(runs)
     methods = by_method(runs)
     styles = method_styles(runs)
     return {
         "methods": [
-            {"name": method, "color": styles[method][0], "dash": styles[method][1], "seeds": len(same)}
+            {
+                "name": method,
+                "color": styles[method][0],
+                "dash": styles[method][1],
+                "seeds": len({run.seed for run in same}),
+            }
             for method, same in methods.items()
         ],
         "axes": {
@@ -146,6 +169,7 @@ def curve_data(runs: Sequence[Run]) -> dict[str, Any]:
             {
                 "key": name,
                 "label": measure_name(name),
+                "says": measure_meaning(name),
                 "share": name in SHARES,
                 "range": score_range(runs, name),
             }
@@ -155,11 +179,6 @@ def curve_data(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def measure_name(column: str) -> str:
-    """Words for a column of the metrics."""
-    return MEASURE_NAMES.get(column, column.replace("_", " "))
-
-
 def _curve_lists(runs: Sequence[Run], x: str, columns: Sequence[str]) -> dict[str, Any]:
     curves = {name: mean_curve(runs, x, name) for name in columns}
     any_curve = next(iter(curves.values()))
@@ -167,7 +186,7 @@ def _curve_lists(runs: Sequence[Run], x: str, columns: Sequence[str]) -> dict[st
         "x": rounded(any_curve.x),
         "costs": {name: rounded(values) for name, values in any_curve.costs.items() if name != x},
         "measures": {
-            name: {"mean": rounded(curve.mean), "std": None if curve.std is None else rounded(curve.std)}
+            name: {"mean": rounded(curve.mean), "half": None if curve.half is None else rounded(curve.half)}
             for name, curve in curves.items()
         },
     }

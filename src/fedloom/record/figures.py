@@ -45,19 +45,20 @@ SIGNS = {
     "cell centre": "□",
     "cloud server": "⬡",
     "fast link": "━",
-    "slow link": "┅",
-    "link down": "╍",
+    "link": "─",
+    "slow link": "┈",
+    "link down": "╌",
 }  # the markers and lines of the maps, by the names of traces
 MOST_PLACES = 25_000  # lines of topology drawn in all maps together, for a file of a few megabytes
 MOST_CLIENTS = 400  # columns of the label histograms
 BLUES = [[0, "rgba(0,114,178,0.03)"], [1, "rgba(0,114,178,0.75)"]]
 
 
-LINKS: dict[str, dict[str, Any]] = {  # lines of the map
-    "fast link": {"width": 1.8, "color": "rgba(17,119,51,0.75)"},
-    "link": {"width": 0.8, "color": "rgba(138,143,153,0.45)"},
-    "slow link": {"width": 1.2, "color": "rgba(213,94,0,0.85)", "dash": "dot"},
-    "link down": {"width": 1.2, "color": "rgba(136,34,85,0.9)", "dash": "longdash"},
+LINKS: dict[str, dict[str, Any]] = {  # lines of the map: grey, since colours are of clusters
+    "fast link": {"width": 2.2, "color": "rgba(138,143,153,0.9)"},
+    "link": {"width": 0.8, "color": "rgba(138,143,153,0.6)"},
+    "slow link": {"width": 1.4, "color": "rgba(138,143,153,0.95)", "dash": "dot"},
+    "link down": {"width": 1.4, "color": "rgba(138,143,153,0.95)", "dash": "longdash"},
 }
 
 
@@ -91,6 +92,29 @@ def aggregator_names(place: pl.DataFrame) -> dict[int, str]:
         alone = hosts.count(host) == 1 and not spanning
         names[int(aggregator)] = name if alone else f"{name}, cluster {spanning.get(aggregator, aggregator)}"
     return names
+
+
+def aggregators_of(place: pl.DataFrame) -> dict[int, tuple[int, ...]]:
+    """The aggregators of each device, ascending; () for one that takes no part."""
+    found: dict[int, list[int]] = {}
+    for client, aggregator in place.select("client", "aggregator").iter_rows():
+        found.setdefault(int(client), []).extend([int(aggregator)] if aggregator >= 0 else [])
+    return {client: tuple(sorted(set(those))) for client, those in found.items()}
+
+
+def group_name(group: tuple[int, ...], names: dict[int, str]) -> str:
+    """Words for devices that report to all of `group`: a cluster's name, or those of several joined.
+
+    >>> group_name((0, 2), {0: "edge 0", 2: "edge 7"}), group_name((1,), {1: "head 4"}), group_name((), {})
+    ('edges 0 + 7', 'head 4', 'takes no part')
+    """
+    if not group:
+        return "takes no part"
+    each = [names.get(n, f"cluster {n}") for n in group]
+    kinds = {name.split(" ")[0] for name in each}
+    if len(each) > 1 and len(kinds) == 1 and all(name.split(" ")[-1].isdigit() and "," not in name for name in each):
+        return f"{kinds.pop()}s {' + '.join(name.split(' ')[-1] for name in each)}"
+    return " + ".join(each)
 
 
 def cluster_numbers(place: pl.DataFrame) -> dict[int, int]:
@@ -441,12 +465,12 @@ def labels_figure(run: Run) -> Figure:
 def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
     """Label histogram of every client, ordered by cluster; of many clients a choice spread evenly.
 
-    A client of several clusters stands with the first of them. With no classes: the clients' samples.
+    Clients of the same several clusters stand together, in a group of their own. With no classes: the clients' samples.
     """
     import numpy as np
     import plotly.graph_objects as go
 
-    order, cluster, names = ordered_clients(run, most_clients)
+    order, group, names = ordered_clients(run, most_clients)
     samples = np.asarray(run.clients["n_samples"], dtype=np.int64)
     counts = np.asarray(run.clients["label_counts"], dtype=np.int64).reshape(len(samples), -1)
     where = [f"device {k}" for k in order]
@@ -468,12 +492,12 @@ def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
         height = 150 + 14 * min(len(z), 20)
     else:
         figure = go.Figure(
-            go.Bar(x=where, y=samples[order].tolist(), marker={"color": [_cluster_color(n) for n in cluster]})
+            go.Bar(x=where, y=samples[order].tolist(), marker={"color": [_cluster_color(n) for n in group]})
         )
         figure.update_traces(hovertemplate="%{x}: %{y:,} samples<extra></extra>")
         figure.update_yaxes(title="training samples")
         height = 260
-    edges = [0, *(np.flatnonzero(np.diff(cluster)) + 1).tolist(), len(order)]
+    edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(order)]
     middle = [(a + b - 1) / 2 for a, b in pairwise(edges)]
     few = len(middle) <= 12
     figure.update_layout(
@@ -487,27 +511,34 @@ def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
         type="category",
         range=[-0.5, len(order) - 0.5],
         tickvals=middle if few else [],
-        ticktext=[_label(names.get(int(cluster[e]), "takes no part")) for e in edges[:-1]] if few else [],
+        ticktext=[_label(names[int(group[e])]) for e in edges[:-1]] if few else [],
         title=None if few else "devices, cluster by cluster",
         showgrid=False,
+        automargin=True,
     )
     figure.update_yaxes(automargin=True)
     return figure
 
 
-def ordered_clients(run: Run, most_clients: int) -> tuple[NDArray[np.int64], NDArray[np.int64], dict[int, str]]:
-    """Clients by cluster in the first recorded round, the cluster of each (-1: none), and the clusters' names."""
+def ordered_clients(run: Run, most_clients: int) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Clients by cluster in the first recorded round, the number of each one's group, and the groups' names.
+
+    Clients with the same aggregators are a group, those with several between those with one; who takes no part comes last.
+    """
     import numpy as np
 
     place = run.first_place
     if place is None:
         raise ValueError(f"{run.path} has no topology; it is written when the run is finished")
-    one = place.sort("aggregator", "client").unique("client", keep="first", maintain_order=True)
-    client, cluster = one["client"].to_numpy(), one["aggregator"].to_numpy()
-    by_cluster = np.lexsort((client, np.where(cluster < 0, np.iinfo(np.int64).max, cluster)))
-    if len(by_cluster) > most_clients:
-        by_cluster = by_cluster[np.linspace(0, len(by_cluster) - 1, most_clients).round().astype(int)]
-    return client[by_cluster], cluster[by_cluster], aggregator_names(place)
+    of = aggregators_of(place)
+    groups = sorted(set(of.values()), key=lambda group: (not group, group))
+    number = {group: i for i, group in enumerate(groups)}
+    clients = sorted(of, key=lambda k: (number[of[k]], k))
+    if len(clients) > most_clients:
+        clients = [clients[i] for i in np.linspace(0, len(clients) - 1, most_clients).round().astype(int)]
+    names = aggregator_names(place)
+    numbers = np.array([number[of[k]] for k in clients], dtype=np.int64)
+    return np.array(clients, dtype=np.int64), numbers, [group_name(group, names) for group in groups]
 
 
 LEDGER = {
@@ -515,6 +546,11 @@ LEDGER = {
     "bytes": ("Traffic", "bytes"),
     "airtime_s": ("Device-seconds on air and computing", "seconds"),
 }
+
+
+def whole(hops: dict[tuple[str, str], dict[str, float]], what: str) -> float:
+    """All hops together; `what` is a key of LEDGER."""
+    return sum(hop[what] for hop in hops.values())
 
 
 def ledger_means(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], dict[str, float]]]:
@@ -534,7 +570,7 @@ def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
     import plotly.graph_objects as go
 
     means, axis = ledger_means(runs), AXES[LEDGER[what][1]]
-    largest = max((sum(hop[what] for hop in hops.values()) for hops in means.values()), default=0.0)
+    largest = max((whole(hops, what) for hops in means.values()), default=0.0)
     size, unit = axis.unit(largest)
     figure = go.Figure()
     for hop in used_hops(means):

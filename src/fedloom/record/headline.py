@@ -1,21 +1,19 @@
 """What a comparison says, in one sentence for each question.
 
 Two kinds of questions: how good after equal steps, seconds, joules or bytes; and how many seconds, joules or bytes until
-a target. The answer names the winner and its margin over the second, mean ± sample standard deviation over seeds: of
-the differences seed by seed where both were run with the same seeds (same placement, data and batches, so that what both
-have in common cancels), else of the difference of two independent means. A margin that is not larger than its own
-deviation is no win.
+a target. The answers are those of the tables (`Comparison.verdict`): a winner and its lead over the second, mean ± half of the
+95 % interval of the differences seed by seed; "no clear winner" where a lead may be chance; and no winner at all below three
+common seeds.
 """
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from fedloom.record.comparison import AXES, Comparison, first_at, score_text, value_at
-from fedloom.record.runs import Run, by_method
+from fedloom.record.comparison import AXES, Comparison, Verdict, score_text
+from fedloom.record.measures import SHARES
+from fedloom.record.statistics import LEAST, Interval
 
 QUESTIONS = {
     "steps": "after equal steps",
@@ -24,6 +22,7 @@ QUESTIONS = {
     "bytes": "for equal traffic",
 }
 COSTS = {"seconds": "Time", "joules": "Energy", "bytes": "Traffic"}
+MOST_NAMED = 5  # methods whose values are in a sentence without a winner
 
 
 @dataclass(frozen=True)
@@ -35,140 +34,123 @@ class Headline:
     winner: str | None
 
 
-@dataclass(frozen=True)
-class Margin:
-    """By how much the first is ahead of the second: mean, and sample standard deviation (None without seeds to tell)."""
-
-    mean: float
-    std: float | None
-
-    @property
-    def clear(self) -> bool:
-        return self.mean > (self.std or 0.0)
+def headlines(comparisons: dict[str, Comparison]) -> list[Headline]:
+    """The answers; comparisons: by axis, all of the same runs and with the same target."""
+    found = [_score_line(comparison) for comparison in comparisons.values()]
+    return found + [_cost_line(comparisons[x]) for x in COSTS if comparisons[x].target is not None]
 
 
-def headlines(runs: Sequence[Run], comparisons: dict[str, Comparison]) -> list[Headline]:
-    """The answers of `runs`; comparisons: by axis, all with the same target."""
-    found = [_score_line(runs, comparison) for comparison in comparisons.values()]
-    return found + [_cost_line(runs, comparisons[x]) for x in COSTS if comparisons[x].target is not None]
-
-
-def margin(first: dict[int, float], second: dict[int, float], sign: float = 1.0) -> Margin:
-    """Of values by seed; sign -1 if smaller is better.
-
-    >>> margin({0: 0.75, 1: 1.0}, {0: 0.5, 1: 0.75})
-    Margin(mean=0.25, std=0.0)
-    """
-    mean = sign * (statistics.fmean(first.values()) - statistics.fmean(second.values()))
-    if len(first) < 2 or len(second) < 2:
-        return Margin(mean, None)
-    if first.keys() == second.keys():
-        return Margin(mean, statistics.stdev(first[seed] - second[seed] for seed in first))
-    return Margin(mean, math.hypot(statistics.stdev(first.values()), statistics.stdev(second.values())))
-
-
-def _score_line(runs: Sequence[Run], comparison: Comparison) -> Headline:
-    measure, x, budget = comparison.measure, comparison.x, comparison.budget
-    higher = comparison.higher_is_better
+def _score_line(comparison: Comparison) -> Headline:
+    measure, x = comparison.measure, comparison.x
     name = measure if measure != "rmse" else "RMSE"
-    spent = AXES[x].text(budget) + (" local steps" if x == "steps" else "")
+    spent = AXES[x].text(comparison.budget) + (" local steps" if x == "steps" else "")
 
-    def text(value: float, std: float | None) -> str:
-        return score_text(measure, value, std)
-
-    def ahead(by: Margin) -> str:
-        if measure == "accuracy":
-            spread = "" if by.std is None else f" ± {100 * by.std:.1f}"
-            return f"{100 * by.mean:.1f}{spread} points above"
-        return f"{score_text(measure, by.mean, by.std)} below"
+    def apart(lead: Interval) -> str:
+        """Points are what lies between two percentages."""
+        return score_text(measure, lead.mean, _half(lead)).replace(" %", " points" if measure in SHARES else "")
 
     return _line(
         f"{name[0].upper()}{name[1:]} {QUESTIONS[x]}",
-        _by_seed(runs, lambda run: value_at(run, x, budget)),
-        1.0 if higher else -1.0,
-        text,
-        ahead,
+        comparison,
+        "at_budget",
+        lambda mean, half: score_text(measure, mean, half),
+        apart,
         before=f"With {spent} each, ",
         verb="is best at",
+        than="above" if comparison.higher_is_better else "below",
         alone="is at",
     )
 
 
-def _cost_line(runs: Sequence[Run], comparison: Comparison) -> Headline:
-    axis, target, higher = AXES[comparison.x], comparison.target, comparison.higher_is_better
+def _cost_line(comparison: Comparison) -> Headline:
+    axis, target = AXES[comparison.x], comparison.target
     assert target is not None
-    goal = score_text(comparison.measure, target) + (f" {comparison.measure}" if higher else "")
-
-    def ahead(by: Margin) -> str:
-        return f"{axis.text(by.mean, by.std)} less than"
-
+    goal = score_text(comparison.measure, target) + (f" {comparison.measure}" if comparison.higher_is_better else "")
     return _line(
         f"{COSTS[comparison.x]} to {goal}",
-        _by_seed(runs, lambda run: first_at(run, comparison.x, target, higher)),
-        -1.0,
+        comparison,
+        "to_target",
         axis.text,
-        ahead,
+        lambda lead: axis.text(lead.mean, _half(lead)),
         before="",
         verb="gets there first, with" if comparison.x == "seconds" else "gets there with least,",
+        than="less than",
         alone="gets there with",
     )
 
 
 def _line(
     question: str,
-    values: dict[str, dict[int, float] | None],
-    sign: float,
+    comparison: Comparison,
+    column: str,
     text: Callable[[float, float | None], str],
-    ahead: Callable[[Margin], str],
+    apart: Callable[[Interval], str],
     *,
     before: str,
     verb: str,
+    than: str,
     alone: str,
 ) -> Headline:
-    """One sentence out of the values of each method by seed (None: a run of it has no value)."""
+    """One sentence about a column of the comparison."""
+    found = comparison.verdict(column)
+    spreads = {row.method: getattr(row, column) for row in comparison.rows}
 
     def shown(method: str) -> str:
-        known = list(values[method].values())  # type: ignore[union-attr]
-        return text(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None)
+        return text(spreads[method].mean, spreads[method].half)
 
-    there = {method: v for method, v in values.items() if v}
-    missing = [method for method, v in values.items() if not v]
-    lost = f" Not all runs of {_listed(missing)} get there." if missing else ""
-    if not there:
+    lost = f" Not all runs of {_listed(found.missing)} get there." if found.missing else ""
+    if not found.order:
         return Headline(question, _capital(f"{before}no method gets there with all its runs."), None)
-    order = sorted(there, key=lambda m: -sign * statistics.fmean(there[m].values()))
-    first = order[0]
-    if len(order) == 1:
-        return Headline(
-            question, _capital(f"{before}{first} {alone} {shown(first)}.{lost}"), first if missing else None
+    first, *rivals = found.order
+    seeds = _seeds(found.n)
+    if found.winner is not None:
+        ahead = f", {apart(found.lead)} {than} {rivals[0]}" if found.lead is not None else ""
+        return Headline(question, _capital(f"{before}{first} {verb} {shown(first)}{ahead} ({seeds}).{lost}"), first)
+    if not rivals:
+        return Headline(question, _capital(f"{before}{first} {alone} {shown(first)} ({seeds}).{lost}"), None)
+    if rivals[0] in found.alike:
+        alike = [first, *(m for m in rivals if m in found.alike)]
+        who = "all methods are alike" if len(alike) == len(spreads) else f"{_listed(alike)} are alike"
+        return Headline(question, _capital(f"{before}{who}: {shown(first)} ({seeds}).{lost}"), None)
+    if found.n < LEAST:
+        return Headline(question, _capital(f"{before}{_too_few(found, shown)}{lost}"), None)
+    return Headline(question, _capital(f"{before}{_unclear(found, shown, apart)}{lost}"), None)
+
+
+def _too_few(found: Verdict, shown: Callable[[str], str]) -> str:
+    values = ", ".join(f"{m} {shown(m)}" for m in found.order[:MOST_NAMED])
+    more = ", ..." if len(found.order) > MOST_NAMED else ""
+    return f"no winner is called from {_seeds(found.n)}, {LEAST} are needed (such as --seeds 5); so far {values}{more}."
+
+
+def _unclear(found: Verdict, shown: Callable[[str], str], apart: Callable[[Interval], str]) -> str:
+    first, second = found.order[:2]
+    if second in found.open and found.lead is not None:
+        return (
+            f"there is no clear winner: {first} ({shown(first)}) and {second} ({shown(second)}) differ by "
+            f"{apart(found.lead)}, which may be chance ({_seeds(found.n)})."
         )
-    by = margin(there[first], there[order[1]], sign)
-    if math.isclose(by.mean, 0.0, abs_tol=1e-12):
-        alike = [m for m in order if math.isclose(margin(there[first], there[m], sign).mean, 0.0, abs_tol=1e-12)]
-        who = "all methods are alike" if len(alike) == len(values) else f"{_listed(alike)} are alike"
-        return Headline(question, _capital(f"{before}{who}: {shown(first)}.{lost}"), None)
-    if not by.clear:
-        close = f"{first} ({shown(first)}) and {order[1]} ({shown(order[1])}) differ by less than seeds do"
-        return Headline(question, _capital(f"{before}there is no clear winner: {close}.{lost}"), None)
-    one = "" if by.std is not None else " (one seed: no spread known)"
-    sentence = f"{before}{first} {verb} {shown(first)}, {ahead(by)} {order[1]}{one}.{lost}"
-    return Headline(question, _capital(sentence), first)
+    rest = [f"{m} ({shown(m)})" if m in found.order else m for m in found.open]
+    return (
+        f"there is no clear winner: {first} ({shown(first)}) may be ahead of {_listed(rest)} by chance only "
+        f"({_seeds(found.n)})."
+    )
 
 
-def _by_seed(runs: Sequence[Run], value: Callable[[Run], float | None]) -> dict[str, dict[int, float] | None]:
-    """Of every method its values by seed (of a seed that is there twice, the mean), or None if one is missing."""
-    found: dict[str, dict[int, float] | None] = {}
-    for method, same in by_method(runs).items():
-        by_seed: dict[int, list[float | None]] = {}
-        for run in same:
-            by_seed.setdefault(run.seed, []).append(value(run))
-        whole = {seed: [v for v in values if v is not None] for seed, values in by_seed.items()}
-        complete = all(len(whole[seed]) == len(values) for seed, values in by_seed.items())
-        found[method] = {seed: statistics.fmean(v) for seed, v in whole.items()} if complete else None
-    return found
+def _half(lead: Interval) -> float | None:
+    """None where seeds decide nothing or make no difference but for rounding."""
+    return lead.half if lead.decides and lead.half > 1e-9 * abs(lead.mean) else None
 
 
-def _listed(names: Sequence[str]) -> str:
+def _seeds(n: int) -> str:
+    """
+    >>> _seeds(1), _seeds(3), _seeds(0)
+    ('1 seed', '3 seeds', 'no common seed')
+    """
+    return "no common seed" if not n else f"{n} seed{'s' if n > 1 else ''}"
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

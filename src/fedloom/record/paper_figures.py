@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedloom.record.comparison import AXES
-from fedloom.record.curves import SHARES, mean_curve, measure_name, method_styles, score_range
+from fedloom.record.curves import mean_curve, method_styles, score_range
 from fedloom.record.figures import (
     CLUSTER_COLORS,
     LEDGER,
@@ -20,13 +20,16 @@ from fedloom.record.figures import (
     bridging,
     clusters,
     distinct_topologies,
+    group_name,
     hop_style,
     ledger_means,
     ordered_clients,
     stands,
     used_hops,
 )
+from fedloom.record.measures import SHARES, measure_name
 from fedloom.record.runs import Run, by_method, common_measure
+from fedloom.record.statistics import LEAST
 from fedloom.record.timeline import ACTIVITIES, cluster_names, dispatches, timeline_rounds
 
 if TYPE_CHECKING:
@@ -80,7 +83,7 @@ def _all_figures(runs: Sequence[Run]) -> Iterator[tuple[str, str, Draw, float]]:
     """Name, caption, what draws it, and height over width."""
     measure = measure_name(common_measure(runs))
     for x, axis in AXES.items():
-        spread = "; bands are one standard deviation over seeds" if _has_seeds(runs) else ""
+        spread = "; bands are its 95 % interval" if _has_seeds(runs) else ""
         yield f"curves-{x}", f"{measure} against {axis.label}, mean over seeds{spread}.", _curves(runs, x), 0.7
     for methods, run in distinct_topologies(runs):
         who, name = ", ".join(methods), _slug(methods[0])
@@ -114,8 +117,8 @@ def _curves(runs: Sequence[Run], x: str) -> Draw:
         for method, same in by_method(runs).items():
             curve, (color, dash) = mean_curve(same, x), styles[method]
             axes.plot(curve.x / size, curve.mean, color=color, linestyle=DASHES[dash], label=method)
-            if curve.std is not None:
-                low, high = curve.mean - curve.std, curve.mean + curve.std
+            if curve.half is not None:
+                low, high = curve.mean - curve.half, curve.mean + curve.half
                 axes.fill_between(curve.x / size, low, high, color=color, alpha=0.18, linewidth=0)
         axes.set_xlabel(f"{axis.label} ({unit})" if unit else axis.label)
         axes.set_ylabel(measure_name(measure))
@@ -190,15 +193,15 @@ def _labels(run: Run) -> Draw:
     def draw(axes: Axes) -> None:
         import numpy as np
 
-        order, cluster, names = ordered_clients(run, 400)
+        order, group, names = ordered_clients(run, 400)
         counts = np.asarray(run.clients["label_counts"], dtype=float)[order].T  # (C, clients)
         image = axes.imshow(counts, aspect="auto", cmap="Blues", vmin=0, interpolation="nearest", origin="lower")
-        edges = [0, *(np.flatnonzero(np.diff(cluster)) + 1).tolist(), len(order)]
+        edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(order)]
         for edge in edges[1:-1]:
             axes.axvline(edge - 0.5, color="#222222", linewidth=0.7)
         if len(edges) <= 9:
             middle = [(a + b - 1) / 2 for a, b in pairwise(edges)]
-            axes.set_xticks(middle, [names.get(int(cluster[e]), "none") for e in edges[:-1]])
+            axes.set_xticks(middle, [names[int(group[e])] for e in edges[:-1]], rotation=20)
         else:
             axes.set_xlabel("devices, cluster by cluster")
         axes.set_ylabel("class")
@@ -233,7 +236,7 @@ def _timeline(run: Run, cloud_round: int) -> Draw:
         import numpy as np
 
         found = dispatches(run, cloud_round)
-        first = {int(k): int(n) for k, n in zip(found.client[::-1], found.cluster[::-1])}
+        first = {int(k): int(n) for k, n in zip(found.client[::-1], found.group[::-1])}
         lines = {k: i for i, k in enumerate(sorted(first, key=lambda k: (first[k], k)))}
         y = np.array([lines[int(k)] for k in found.client])
         left = found.start_s.copy()
@@ -251,7 +254,7 @@ def _timeline(run: Run, cloud_round: int) -> Draw:
         edges = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(lines)]
         if len(edges) <= 13:
             middle = [(a + b - 1) / 2 for a, b in pairwise(edges)]
-            axes.set_yticks(middle, [names.get(ordered[e], f"cluster {ordered[e]}") for e in edges[:-1]])
+            axes.set_yticks(middle, [group_name(found.groups[ordered[e]], names) for e in edges[:-1]])
         for edge in edges[1:-1]:
             axes.axhline(edge - 0.5, color="#888888", linewidth=0.4)
         axes.invert_yaxis()
@@ -262,7 +265,7 @@ def _timeline(run: Run, cloud_round: int) -> Draw:
 
 
 def _has_seeds(runs: Sequence[Run]) -> bool:
-    return any(len(same) > 1 for same in by_method(runs).values())
+    return any(len({run.seed for run in same}) >= LEAST for same in by_method(runs).values())
 
 
 def _color(cluster: int) -> str:

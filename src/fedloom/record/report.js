@@ -26,7 +26,7 @@
     return;
   }
 
-  // Figures: made when they come into sight, painted in the page's colours.
+  // Figures: those in sight first, then one after the other whenever there is time, painted in the page's colours.
 
   const makers = {}; // figure id -> () => {data, layout, table}
   const tables = {}; // figure id -> rows for CSV, of what is drawn now
@@ -49,6 +49,7 @@
     tables[id] = table;
     if (layout.height) place.style.height = layout.height + "px";
     if (touch) layout.dragmode = false; // a finger scrolls the page
+    if (document.documentElement.dataset.paper) layout.width = place.clientWidth; // there is no time to resize by itself
     const config = { responsive: true, displaylogo: false, displayModeBar: false };
     drawn.add(id);
     place.plain = { data, layout };
@@ -60,6 +61,13 @@
     { rootMargin: "400px" },
   );
   const redraw = () => drawn.forEach(draw);
+  const whenIdle = window.requestIdleCallback || ((task) => setTimeout(task, 30));
+  function drawRest() {
+    const next = all(".figure").find((place) => !drawn.has(place.id));
+    if (!next) { document.documentElement.dataset.drawn = "all"; return; }
+    draw(next.id);
+    whenIdle(drawRest);
+  }
 
   // Text
 
@@ -72,16 +80,16 @@
     const digits = whole ? 0 : Math.max(0, Math.min(9, 2 - Math.floor(Math.log10(Math.abs(v) || 100))));
     return v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }) + (unit ? " " + unit : "");
   }
-  function score(measure, mean, std) {
+  function score(measure, mean, half) {
     if (mean === null) return "not finite";
     const text = (v) => (measure.share ? (100 * v).toFixed(1) : v.toPrecision(3));
-    return text(mean) + (std === null || std === undefined ? "" : " ± " + text(std)) + (measure.share ? " %" : "");
+    return text(mean) + (half === null || half === undefined ? "" : " ± " + text(half)) + (measure.share ? " %" : "");
   }
 
   // Curves: any measure against any cost
 
   const curves = page.curves;
-  const state = { x: "steps", measure: curves.measures[0].key, hidden: new Set() };
+  const state = { x: "steps", measure: curves.measures[0].key, hidden: new Set(), whole: false };
   const base = (height, margin) => ({
     height, margin, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
     font: { family: "system-ui, -apple-system, Segoe UI, Roboto, Helvetica, Arial, sans-serif", size: 12 }, xaxis: {}, yaxis: {},
@@ -97,43 +105,44 @@
     const bands = [], lines = [];
     const others = Object.keys(curves.axes).filter((name) => name !== state.x);
     const table = [["method", "seeds", axis.column, ...others.map((n) => curves.axes[n].column),
-      ...curves.measures.flatMap((m) => [m.key + "_mean", m.key + "_std"])]];
+      ...curves.measures.flatMap((m) => [m.key + "_mean", m.key + "_half_95"])]];
     curves.methods.forEach((method, i) => {
       const curve = lists[i];
-      const { mean, std } = curve.measures[state.measure];
+      const { mean, half } = curve.measures[state.measure];
       const at = curve.x.map((v) => v / size);
       const visible = !state.hidden.has(i);
-      if (std) {
+      if (half) {
         const rgb = [1, 3, 5].map((k) => parseInt(method.color.slice(k, k + 2), 16)).join(",");
         bands.push({ type: "scatter", mode: "lines", line: { width: 0 }, fill: "toself", fillcolor: `rgba(${rgb},0.16)`,
           x: [...at, ...at.slice().reverse()], hoverinfo: "skip", visible, name: escaped(method.name),
-          y: [...mean.map((v, k) => v + std[k]), ...mean.map((v, k) => v - std[k]).reverse()] });
+          y: [...mean.map((v, k) => (v === null ? null : v + half[k])), ...mean.map((v, k) => (v === null ? null : v - half[k])).reverse()] });
       }
       lines.push({ type: "scatter", mode: at.length <= 40 ? "lines+markers" : "lines", x: at, y: mean, visible,
         name: escaped(method.name), line: { color: method.color, dash: method.dash, width: 2.5 }, marker: { size: 5 },
         hovertemplate: "%{hovertext}<extra></extra>",
         hovertext: at.map((_, k) => {
           const cost = (name) => amount(name, name === state.x ? curve.x[k] : curve.costs[name][k]);
-          return `<b>${escaped(method.name)}</b><br>${escaped(measure.label)} ${score(measure, mean[k], std && std[k])}` +
+          return `<b>${escaped(method.name)}</b><br>${escaped(measure.label)} ${score(measure, mean[k], half && half[k])}` +
             (method.seeds > 1 ? ` (${method.seeds} seeds)` : "") +
             `<br>${cost("steps")} local steps<br>${cost("seconds")} · ${cost("joules")} · ${cost("bytes")}`;
         }) });
       curve.x.forEach((v, k) => table.push([method.name, method.seeds, v, ...others.map((n) => curve.costs[n][k]),
         ...curves.measures.flatMap((m) => {
           const values = curve.measures[m.key];
-          return [values.mean[k], values.std ? values.std[k] : ""];
+          return [values.mean[k], values.half ? values.half[k] : ""];
         })]));
     });
     const layout = base(narrow() ? 340 : 420, { l: 58, r: 12, t: 10, b: 48 });
     layout.xaxis = { title: { text: axis.label + (unit ? ` (${unit})` : "") }, rangemode: "tozero", ticks: "" };
     layout.yaxis = { title: { text: escaped(measure.label) }, tickformat: measure.share ? ".0%" : undefined, zeroline: false };
-    if (measure.range) layout.yaxis.range = measure.range;
-    $("curves-words").textContent = measure.label[0].toUpperCase() + measure.label.slice(1) + " of the global model";
+    if (measure.range && !state.whole) layout.yaxis.range = measure.range;
+    $("curves-words").textContent = measure.label[0].toUpperCase() + measure.label.slice(1) + (measure.says ? ": " + measure.says : "");
     return { data: [...bands, ...lines], layout, table };
   };
 
   for (const measure of curves.measures) $("curves-measure").append(new Option(measure.label, measure.key));
   $("curves-measure").addEventListener("change", (e) => { state.measure = e.target.value; draw("curve"); });
+  $("curves-whole").addEventListener("change", (e) => { state.whole = e.target.checked; draw("curve"); });
   for (const button of all("#curves-x button"))
     button.addEventListener("click", () => {
       for (const other of all("#curves-x button")) other.setAttribute("aria-pressed", String(other === button));
@@ -183,6 +192,8 @@
       tickvals: firsts.map((f, i) => (f + ends[i] - 1) / 2), ticktext: firsts.map((f) => escaped(now.cluster[f])) };
     layout.shapes = firsts.slice(1).map((f) => ({ type: "line", xref: "paper", x0: 0, x1: 1, y0: f - 0.5, y1: f - 0.5, line: { width: 0.6 } }));
     $("timeline-output").textContent = now.round;
+    const { method, seed } = page.timelines[clock.method];
+    $("timeline-what").textContent = `${method}, seed ${seed}, cloud round ${now.round}.`;
     $("timeline-words").textContent = now.n_clients > n ? `is idle; ${n} of ${now.n_clients} devices are shown` : "is idle";
     return { data, layout, table };
   };
@@ -304,8 +315,33 @@
     redraw();
   });
   dark.addEventListener("change", redraw);
-  addEventListener("beforeprint", () => all(".figure").forEach((place) => drawn.has(place.id) || draw(place.id)));
+
+  // Paper: light, at the width of a page, with every figure and the tables that are folded up on the screen
+
+  const screen = {};
+  function toPaper() {
+    if (screen.folded) return;
+    const root = document.documentElement;
+    screen.theme = root.dataset.theme;
+    screen.folded = all("details.print:not([open])");
+    root.dataset.theme = "light";
+    root.dataset.paper = "yes"; // the styles of paper, so that places are measured at its width
+    screen.folded.forEach((fold) => { fold.open = true; });
+    all(".figure").forEach((place) => draw(place.id));
+  }
+  function toScreen() {
+    if (!screen.folded) return;
+    const root = document.documentElement;
+    delete root.dataset.paper;
+    if (screen.theme) root.dataset.theme = screen.theme; else delete root.dataset.theme;
+    screen.folded.forEach((fold) => { fold.open = false; });
+    screen.folded = null;
+    all(".figure").forEach((place) => { draw(place.id); Plotly.Plots.resize(place); });
+  }
+  addEventListener("beforeprint", toPaper);
+  addEventListener("afterprint", toScreen);
 
   for (const place of all(".figure")) sight.observe(place);
   document.documentElement.dataset.ready = "yes";
+  whenIdle(drawRest);
 })();

@@ -18,10 +18,21 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES, NEVER, Column, Comparison, compare, costs_to_target, score_text
+from fedloom.record.comparison import (
+    AXES,
+    BEST,
+    CAPTION,
+    NEVER,
+    Column,
+    Comparison,
+    compare,
+    costs_to_target,
+    other_scores,
+    score_text,
+)
 from fedloom.record.comparison import scores as score_column
 from fedloom.record.comparison import totals as total_column
-from fedloom.record.curves import curve_data, measure_name, method_styles
+from fedloom.record.curves import curve_data, method_styles
 from fedloom.record.figures import (
     LEDGER,
     MOST_CLIENTS,
@@ -39,10 +50,20 @@ from fedloom.record.figures import (
     ledger_means,
     map_figure,
     used_hops,
+    whole,
 )
 from fedloom.record.headline import headlines
+from fedloom.record.measures import TABLES, measure_meaning, measure_name
 from fedloom.record.runs import Run, by_method, common_measure
-from fedloom.record.timeline import ACTIVITIES, COSTS, cluster_cost_figure, timeline_data, timeline_rounds
+from fedloom.record.statistics import LEAST
+from fedloom.record.timeline import (
+    ACTIVITIES,
+    FEATURES,
+    cluster_cost_figure,
+    cluster_costs,
+    does_not_add_up,
+    timeline_data,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -171,7 +192,7 @@ def _answers(runs: Sequence[Run], comparisons: dict[str, Comparison]) -> str:
     what = f"{_listed(methods)} with {seeds}" if len(methods) > 1 else f"One method, {methods[0]}, with {seeds}"
     compared = f"{what} on the same scenario." if len(methods) > 1 else f"{what}: there is nothing to compare it with."
     lines = []
-    for line in headlines(runs, comparisons):
+    for line in headlines(comparisons):
         answer = _escape(line.answer)
         if line.winner is not None:
             name = _escape(line.winner)
@@ -180,8 +201,9 @@ def _answers(runs: Sequence[Run], comparisons: dict[str, Comparison]) -> str:
     return (
         f'<section id="answers"><p class="compared">{_escape(compared)}</p>'
         f'<dl class="answers card">{"".join(lines)}</dl>'
-        '<p class="note">± is one sample standard deviation over seeds. A lead that is not larger than the spread of its '
-        "seed-by-seed differences is called no clear winner.</p></section>"
+        f'<p class="note">± is half of the 95 % interval of a mean over seeds (Student’s t). A method wins only if the interval '
+        f"of its differences seed by seed to every other method excludes zero, with {LEAST} or more seeds; with fewer, nobody "
+        "does.</p></section>"
     )
 
 
@@ -189,7 +211,7 @@ def _table(comparisons: dict[str, Comparison], styles: dict[str, tuple[str, str]
     first = comparisons["steps"]
     target = NEVER if first.target is None else score_text(first.measure, first.target)
     good: dict[str, list[tuple[str, Column]]] = {
-        first.measure: [("final", score_column(first, "final")), ("best", score_column(first, "best"))],
+        first.measure: [("final", score_column(first, "final")), (BEST, score_column(first, "best"))],
         f"to reach {target}": [(AXES[x].name, costs_to_target(c)) for x, c in comparisons.items()],
     }
     budgets = {x: AXES[x].text(c.budget) + (" steps" if x == "steps" else "") for x, c in comparisons.items()}
@@ -199,11 +221,28 @@ def _table(comparisons: dict[str, Comparison], styles: dict[str, tuple[str, str]
         ],
         "whole runs": [(axis.name, total_column(first, x)) for x, axis in AXES.items()],
     }
+    others = {
+        f"{title}, final accuracy by": [
+            (words, other_scores(first, name)) for name, words in names.items() if name in first.others
+        ]
+        for title, names in TABLES.items()
+    }
+    others = {title: columns for title, columns in others.items() if columns}
+    meanings = "".join(
+        f"<div><dt>{_escape(_capital(measure_name(name)))}</dt><dd>{_escape(_capital(measure_meaning(name)))}.</dd></div>"
+        for name in first.others
+    )
+    more = (
+        f"{_grouped(first, others, styles)}<details class='words print' open><summary>What these measures are</summary>"
+        f'<dl class="answers card">{meanings}</dl></details>'
+        if others
+        else ""
+    )
     return (
         '<section id="comparison"><h2>Table</h2>'
-        '<p class="note">Mean ± sample standard deviation over seeds. The level to reach is, unless one was given, the '
-        "worst final value of any run, so that every run reaches it; counted to the first evaluation there. The best of "
-        f"each column is bold.</p>{_grouped(first, good, styles)}{_grouped(first, cost, styles)}</section>"
+        f'<p class="note">{_capital(CAPTION)}. The level to reach is, unless one was given, the worst final value of any '
+        "run, so that every run reaches it; counted to the first evaluation there.</p>"
+        f"{_grouped(first, good, styles)}{_grouped(first, cost, styles)}{more}</section>"
     )
 
 
@@ -237,18 +276,18 @@ def _curves(runs: Sequence[Run]) -> str:
         f'<button class="chip" type="button" aria-pressed="true" data-method="{i}">{_dot(color)}{_escape(method)}</button>'
         for i, (method, (color, _)) in enumerate(method_styles(runs).items())
     )
-    band = any(len(same) > 1 for same in by_method(runs).values())
+    band = any(len({run.seed for run in same}) >= LEAST for same in by_method(runs).values())
     caption = (
-        f'<span id="curves-words">{_escape(_capital(measure_name(measure)))} of the global model</span> against the cost chosen '
-        "above, mean over seeds"
-        + ("; the band is one standard deviation." if band else ".")
-        + " Runs that end earlier hold"
-        " their last value. Press a method to hide or show it."
+        f'<span id="curves-words">{_escape(_capital(measure_name(measure)))}</span>. Mean over seeds'
+        + ("; the band is its 95 % interval." if band else f"; a band needs {LEAST} seeds.")
+        + " Runs that end earlier hold their last value. The first twentieth of the runs may lie outside; “from the start” "
+        "shows it. Press a method to hide or show it."
     )
     controls = (
         '<div class="controls"><label>against '
         f"{_switch('curves-x', {x: axis.label for x, axis in AXES.items()})}</label>"
-        '<label>show <select id="curves-measure" aria-label="measure"></select></label></div>'
+        '<label>show <select id="curves-measure" aria-label="measure"></select></label>'
+        '<label><input type="checkbox" id="curves-whole"> from the start</label></div>'
         f'<div class="chips">{chips}</div>'
     )
     return f'<section id="curves"><h2>Curves</h2>{card("curve", 420, "", caption, controls)}</section>'
@@ -339,24 +378,38 @@ def _labels(runs: Sequence[Run], figures: _Figures) -> str:
         if found.shares.shape[1]:
             n_samples = found.n_samples[:-1]
             mean = float((found.distance * n_samples).sum() / max(n_samples.sum(), 1))
-            each = f"Samples of each class that every device holds, cluster by cluster{some}."
-            whole = (
+            each = f"Samples of each class that every device holds, cluster by cluster{some}.{_shared(run)}"
+            share = (
                 "Share of each class in a cluster’s samples, in percent. The number beside a cluster is its divergence "
                 "from all devices, the total variation distance of its labels: 0 is alike, 1 has no class in common. "
-                f"Mean distance, weighted by samples: {mean:.2f}."
+                f"Mean distance, weighted by samples: {mean:.2f}.{_counted(run)}"
             )
         else:
-            each = f"Training samples of every device, cluster by cluster{some}; regression has no classes."
-            whole = "Training samples of each cluster."
+            each = (
+                f"Training samples of every device, cluster by cluster{some}; regression has no classes.{_shared(run)}"
+            )
+            share = f"Training samples of each cluster.{_counted(run)}"
         most = max(50, 2 * MOST_CLIENTS // len(shown))
         figure = client_labels_figure(run, min(MOST_CLIENTS, most))
         cards.append(figures.embed(figure, f"clients-{i}", f"{names}: devices", each))
-        cards.append(figures.embed(labels_figure(run), f"labels-{i}", f"{names}: clusters", whole))
+        cards.append(figures.embed(labels_figure(run), f"labels-{i}", f"{names}: clusters", share))
     return (
         '<section id="labels"><h2>Who holds what</h2><p class="note">Training data as it was shared out, grouped as in '
         f"the first cloud round.{_left_out(groups)}</p>"
         f'<div class="grid">{"".join(cards)}</div></section>'
     )
+
+
+def _shared(run: Run) -> str:
+    """Where devices of several clusters stand, if there are any."""
+    several = run.first_place is not None and bridging(run.first_place)
+    return " Devices that report to several aggregators stand in groups of their own, once each." if several else ""
+
+
+def _counted(run: Run) -> str:
+    """How devices of several clusters count for clusters, if there are any."""
+    several = run.first_place is not None and bridging(run.first_place)
+    return " A device of several clusters counts in each, and once among all devices." if several else ""
 
 
 def _timeline(timelines: Sequence[dict[str, Any]]) -> str:
@@ -374,11 +427,15 @@ def _timeline(timelines: Sequence[dict[str, Any]]) -> str:
         f'<div class="chips key">{key}<span>✕ late</span><span>◆ moved</span></div>'
     )
     what = (
-        "Every line is a device, cluster by cluster: it fetches the model, trains, uploads, and its update waits to be "
-        "merged. A cross marks an update that missed its deadline, a diamond a device that moved between cells. Empty "
+        '<b id="timeline-what"></b> Every line is a device, cluster by cluster: it fetches the model, trains, uploads, and its '
+        "update waits to be merged. Devices that report to several aggregators are groups of their own, such as edges 0 + 1. A "
+        "cross marks an update that missed its deadline, a diamond a device that moved between cells. Empty "
         '<span id="timeline-words">is idle</span>.'
     )
-    use = "Share of the devices’ time in this cloud round that each cluster spent on what; the rest is idle."
+    use = (
+        "Share of the devices’ time in this cloud round that each group of devices with the same aggregators spent on what; "
+        "every device counts once, the rest is idle."
+    )
     return (
         '<section id="timeline"><h2>Who did what, when</h2>'
         f"{card('timeline-plot', 460, '', what, controls)}<div class='gap'></div>"
@@ -402,47 +459,95 @@ def _ledger(runs: Sequence[Run], figures: _Figures) -> str:
         figures.embed(ledger_figure(runs, what), f"ledger-{what}", title, captions[what])
         for what, (title, _) in LEDGER.items()
     )
-    lines = []
-    for method, hops in means.items():
-        for hop in (hop for hop in used_hops(means) if hop in hops):
-            cells = "".join(
-                f"<td>{_escape(AXES[axis].text(hops[hop][what]))}</td>" for what, (_, axis) in LEDGER.items()
-            )
-            hop_name = hop_style(hop)[0]
-            lines.append(f'<tr>{_name_cell(method, styles)}<td class="text">{hop_name}</td>{cells}</tr>')
+    table = _cost_table(
+        "method", {method: (_name_cell(method, styles), hops) for method, hops in means.items()}, used_hops(means)
+    )
     return (
-        '<section id="ledger"><h2>What it cost</h2><p class="note">By hop, and by cluster where a timeline was recorded.'
-        f'</p><div class="chips key">{legend}</div><div class="grid thirds">{cards}</div>'
-        '<details><summary>All hops as a table</summary><div class="card scroll" tabindex="0"><table><thead><tr>'
-        "<th>method</th><th>hop</th><th>energy</th><th>traffic</th><th>device-seconds</th></tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div></details>{_cluster_costs(runs, figures)}</section>"
+        '<section id="ledger"><h2>What it cost</h2><p class="note">By hop, and by cluster where that was recorded: '
+        "everything that was sent or computed is in each of these, once.</p>"
+        f'<div class="chips key">{legend}</div><div class="grid thirds">{cards}</div>'
+        f'<details class="print"><summary>All hops as a table</summary>{table}</details>'
+        f"{_cluster_costs(runs, figures)}</section>"
+    )
+
+
+Hops = dict[tuple[str, str], dict[str, float]]
+
+
+def _cost_table(what: str, lines: dict[str, tuple[str, Hops]], hops: Sequence[tuple[str, str]], total: str = "") -> str:
+    """Joules, bytes and device-seconds of every line (its head as HTML, its costs) and hop, with a line of each one's total;
+    total: the name of a last line for all of them together, if there shall be one."""
+
+    def cells(values: dict[str, float]) -> str:
+        return "".join(f"<td>{_escape(AXES[axis].text(values[name]))}</td>" for name, (_, axis) in LEDGER.items())
+
+    rows = []
+    for head, costs in lines.values():
+        rows += [
+            f'<tr>{head}<td class="text">{hop_style(hop)[0]}</td>{cells(costs[hop])}</tr>'
+            for hop in hops
+            if hop in costs and any(costs[hop].values())
+        ]
+        rows.append(
+            f'<tr class="total">{head}<td class="text">together</td>{cells({n: whole(costs, n) for n in LEDGER})}</tr>'
+        )
+    if total:
+        everything = {n: sum(whole(costs, n) for _, costs in lines.values()) for n in LEDGER}
+        rows.append(
+            f'<tr class="total"><th>{_escape(total)}</th><td class="text">all hops</td>{cells(everything)}</tr>'
+        )
+    return (
+        f'<div class="card scroll" tabindex="0"><table><thead><tr><th>{what}</th><th class="text">hop</th><th>energy</th>'
+        f"<th>traffic</th><th>device-seconds</th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
 
 def _cluster_costs(runs: Sequence[Run], figures: _Figures) -> str:
-    """A row of three figures for each different grouping that has a timeline."""
-    captions = {
-        "seconds": "Device-seconds of each cluster.",
-        "joules": "Joules of each cluster’s devices, for computing and sending.",
-        "bytes": "Models sent and fetched by each cluster’s devices, in bytes.",
-    }
-    cards = []
-    groups = [(methods, run) for methods, run in distinct_topologies(runs)[:MOST_MAPS] if timeline_rounds(run)]
-    for i, (_, run) in enumerate(groups):
-        for what, caption in captions.items():
-            title = f"{_escape(run.method)}: {AXES[what].name} by cluster"
-            whole = f"{caption} Whole run, seed {run.seed}."
-            cards.append(figures.embed(cluster_cost_figure(run, what), f"cost-{i}-{what}", title, whole))
-    if not cards:
-        return ""
-    named: dict[str, dict[str, None]] = {}  # colour -> what it stands for in the three figures
-    for part, color in (pair for colors in COSTS.values() for pair in colors.items()):
-        named.setdefault(color, {})[part] = None
-    legend = "".join(f"<span>{_dot(color)}{', '.join(parts)}</span>" for color, parts in named.items())
+    """A row of three figures and a table for each method: of its run with the lowest seed that has its costs by cluster."""
+    titles = {"energy_j": "energy", "bytes": "traffic", "airtime_s": "device-seconds"}
+    shown = [
+        min(known, key=lambda run: run.seed)
+        for same in by_method(runs).values()
+        if (known := [run for run in same if run.costs is not None])
+    ]
+    if not shown:
+        return '<p class="note">These runs left no costs by cluster: they are unfinished, or were made without.</p>'
+    parts = []
+    for i, run in enumerate(shown[:MOST_MAPS]):
+        costs = cluster_costs(run)
+        assert costs is not None
+        seed = f"Whole run, seed {run.seed}"
+        cards = "".join(
+            figures.embed(
+                cluster_cost_figure(run, what),
+                f"cost-{i}-{what}",
+                f"{_escape(run.method)}: {title} by cluster",
+                f"{_capital(title)} by cluster and hop. {seed}: {AXES[LEDGER[what][1]].text(_total(costs, what))} in all.",
+            )
+            for what, title in titles.items()
+        )
+        table = _cost_table(
+            "cluster",
+            {name: (f"<th>{_escape(name)}</th>", hops) for name, hops in costs.items()},
+            used_hops(costs),
+            total="all clusters",
+        )
+        wrong = "".join(f'<p class="warn">Does not add up: {_escape(line)}.</p>' for line in does_not_add_up(run))
+        parts.append(
+            f'<div class="grid thirds">{cards}</div>{wrong}<details class="print"><summary>{_escape(run.method)} by cluster as '
+            f"a table, seed {run.seed}</summary>{table}</details>"
+        )
+    more = f" {len(shown) - MOST_MAPS} more methods are not shown." if len(shown) > MOST_MAPS else ""
     return (
-        f'<h3 class="over">By cluster</h3><div class="chips key">{legend}</div>'
-        f'<div class="grid thirds">{"".join(cards)}</div>'
+        '<h3 class="over">By cluster</h3><p class="note">In the colours of the hops above. A link counts for the aggregator '
+        "at its end; the computing of a device with several aggregators is shared evenly among them; what was sent for "
+        f"grouping belongs to no cluster and stands as “{FEATURES}”. The clusters of a run add up to all it cost.{more}</p>"
+        + "<div class='gap'></div>".join(parts)
     )
+
+
+def _total(costs: dict[str, Hops], what: str) -> float:
+    return sum(whole(hops, what) for hops in costs.values())
 
 
 def _scenario_files(runs: Sequence[Run]) -> dict[str, str]:
@@ -508,7 +613,8 @@ def _making(runs: Sequence[Run]) -> str:
         f"type</p><div class='card'><pre id='command'>{_escape(typed)}</pre></div>"
         f"<details><summary>The {len(runs)} runs</summary>"
         '<div class="card scroll" tabindex="0"><table><thead><tr><th>method</th><th>seed</th><th>wall time</th>'
-        f"<th>started</th><th>folder</th></tr></thead><tbody>{''.join(lines)}</tbody></table></div></details>{details}"
+        '<th class="text">started</th><th class="text">folder</th></tr>'
+        f"</thead><tbody>{''.join(lines)}</tbody></table></div></details>{details}"
         f"<div class='gap'></div>{facts}</section>"
         "<footer>Made with FedLoom. Time, energy and traffic are simulated.</footer>"
     )

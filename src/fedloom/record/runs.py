@@ -20,6 +20,8 @@ DISPATCHES = (
     *("arrival_s", "merged_s", "late", "moved"),
 )
 
+BOOKINGS = ("cloud_round", "aggregator", "hop", "direction", "links", "bytes", "airtime_s", "energy_j")
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
@@ -29,6 +31,7 @@ class Run:
     metrics     one row per evaluation
     topology    who was where; None until the run is finished
     timeline    who worked when, one row per client that was sent to work; None if it was not recorded
+    costs       the ledger by cloud round and aggregator (-1: collecting features for grouping); None if not recorded
     clients     n_samples (K,) and label_counts (K, C), as lists; C is 0 for regression
     cells       centre_m (N, D), radius_m (N,) with None for a cell that reaches everybody, server_m (D,)
     origin      the rest of run.json: data, n_params, versions, machine, started
@@ -46,6 +49,7 @@ class Run:
     cells: dict[str, Any]
     origin: dict[str, Any]
     summary: dict[str, Any] | None
+    costs: pl.DataFrame | None = None
 
     @property
     def measure(self) -> str:
@@ -92,6 +96,7 @@ def read_run(path: Path | str) -> Run:
         metrics=metrics,
         topology=_read_parquet(path / "topology.parquet", PLACES),
         timeline=_read_parquet(path / "timeline.parquet", DISPATCHES),
+        costs=_read_parquet(path / "costs.parquet", BOOKINGS),
         clients=content["clients"],
         cells=content["cells"],
         origin={key: value for key, value in content.items() if key not in wanted},

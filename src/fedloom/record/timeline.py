@@ -1,19 +1,32 @@
-"""Who fetched, trained, uploaded and waited, when: the timeline of a run.
+"""Who fetched, trained, uploaded and waited, when: the timeline of a run; and what every cluster cost.
 
 A row of `timeline.parquet` is a client that was sent to work. From `start_s` it fetches the model, computes for
 `compute_s`, uploads for `upload_s` and has arrived at `arrival_s`; then its update waits until it is merged at
-`merged_s`. The time it fetches is what is left of the time to the arrival.
+`merged_s`. The time it fetches is what is left of the time to the arrival. Devices that report to several aggregators are a
+group of their own, such as "edges 0 + 1", and not counted with the first of them.
+
+Costs by cluster are the ledger itself, booked by aggregator in `costs.parquet`: their sums are the ledger's, to the byte.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedloom.record.comparison import AXES
 from fedloom.record.curves import rounded
-from fedloom.record.figures import CLUSTER_COLORS, aggregator_names, cluster_numbers, shared_layout
+from fedloom.record.figures import (
+    LEDGER,
+    aggregator_names,
+    aggregators_of,
+    group_name,
+    hop_style,
+    shared_layout,
+    used_hops,
+    whole,
+)
 from fedloom.record.runs import Run, by_method
 
 if TYPE_CHECKING:
@@ -37,14 +50,16 @@ MOST_CLIENTS = 150  # lines of one timeline
 class Dispatches:
     """The rows of one cloud round, each client's once: arrays (m,), seconds since `begin_s`; `end_s` since it too.
 
-    cluster: the first of its aggregators (-1: none). spans (m, 4): seconds of each of ACTIVITIES.
+    groups: the aggregators that devices report to, all different; group: which of them. spans (m, 4): seconds of each of
+    ACTIVITIES.
     """
 
     cloud_round: int
     begin_s: float
     end_s: float
     client: NDArray[np.int64]
-    cluster: NDArray[np.int64]
+    groups: tuple[tuple[int, ...], ...]
+    group: NDArray[np.int64]
     start_s: NDArray[np.float64]
     spans: NDArray[np.float64]
     late: NDArray[np.bool_]
@@ -79,12 +94,21 @@ def dispatches(run: Run, cloud_round: int) -> Dispatches:
         turn = fetch - rows["fetch_s"].cast(pl.Float64).to_numpy()
         fetch = fetch - turn
     spans = np.column_stack([fetch, column["compute_s"], column["upload_s"], merged - arrival + turn])
+    place = _place(run, cloud_round)
+    of = {} if place is None else aggregators_of(place)
+    own = [  # a client that moved since is where it was sent from
+        of[k] if n in of.get(k, ()) else (n,) if n >= 0 else ()
+        for k, n in zip(rows["client"].to_list(), rows["aggregator"].to_list())
+    ]
+    groups = sorted(set(own), key=lambda group: (not group, group))
+    number = {group: i for i, group in enumerate(groups)}
     return Dispatches(
         cloud_round=cloud_round,
         begin_s=begin,
         end_s=float(max(merged.max(), arrival.max()) - begin) if len(rows) else 0.0,
         client=rows["client"].to_numpy().astype(np.int64),
-        cluster=rows["aggregator"].to_numpy().astype(np.int64),
+        groups=tuple(groups),
+        group=np.array([number[group] for group in own], dtype=np.int64),
         start_s=column["start_s"] - begin,
         spans=np.maximum(spans, 0.0),  # rounding
         late=rows["late"].fill_null(False).cast(pl.Boolean).to_numpy(),
@@ -92,18 +116,18 @@ def dispatches(run: Run, cloud_round: int) -> Dispatches:
     )
 
 
-def utilisation(found: Dispatches) -> dict[int, NDArray[np.float64]]:
-    """Cluster -> shares (4,) of its clients' time, from the begin of the round to its end, by ACTIVITIES.
+def utilisation(found: Dispatches) -> dict[tuple[int, ...], NDArray[np.float64]]:
+    """Group -> shares (4,) of its clients' time, from the begin of the round to its end, by ACTIVITIES.
 
     What is missing to 1 is idle: not sent to work, or done and waiting for the next round.
     """
     import numpy as np
 
     shares = {}
-    for cluster in np.unique(found.cluster).tolist():
-        mine = found.cluster == cluster
+    for i, group in enumerate(found.groups):
+        mine = found.group == i
         n_clients = len(np.unique(found.client[mine]))
-        shares[cluster] = found.spans[mine].sum(axis=0) / max(n_clients * found.end_s, 1e-12)
+        shares[group] = found.spans[mine].sum(axis=0) / max(n_clients * found.end_s, 1e-12)
     return shares
 
 
@@ -134,9 +158,9 @@ def _round_lists(run: Run, cloud_round: int) -> dict[str, Any]:
     import numpy as np
 
     found = dispatches(run, cloud_round)
-    names = cluster_names(run, cloud_round)
-    numbers = {} if run.topology is None else cluster_numbers(run.topology)
-    first = {int(k): int(n) for k, n in zip(found.client[::-1], found.cluster[::-1])}
+    aggregators = cluster_names(run, cloud_round)
+    names = [group_name(group, aggregators) for group in found.groups]
+    first = {int(k): int(n) for k, n in zip(found.client[::-1], found.group[::-1])}
     lines = sorted(first, key=lambda k: (first[k], k))
     n_all = len(lines)
     if n_all > MOST_CLIENTS:
@@ -150,25 +174,23 @@ def _round_lists(run: Run, cloud_round: int) -> dict[str, Any]:
         "end_s": found.end_s,
         "n_clients": n_all,
         "client": lines,
-        "cluster": [names.get(first[k], f"cluster {first[k]}") for k in lines],
-        "color": [CLUSTER_COLORS[numbers.get(first[k], first[k]) % len(CLUSTER_COLORS)] for k in lines],
+        "cluster": [names[first[k]] for k in lines],
         "line": [line[int(k)] for k in found.client[kept]],
         "start_s": rounded(found.start_s[kept]),
         "spans": [rounded(spans) for spans in found.spans[kept].T],
         "late": np.flatnonzero(found.late[kept]).tolist(),
         "moved": np.flatnonzero(found.moved[kept]).tolist(),
-        "shares": {names.get(n, f"cluster {n}"): rounded(values) for n, values in shares.items()},
+        "shares": {group_name(group, aggregators): rounded(values) for group, values in shares.items()},
     }
 
 
 def cluster_names(run: Run, cloud_round: int) -> dict[int, str]:
-    """Names of the aggregators in a cloud round; numbers where no topology says more."""
+    """Names of the aggregators in a cloud round; {} where no topology says them."""
     place = _place(run, cloud_round)
     if place is not None and run.topology is not None:  # some have clients only later, when others have moved
         others = aggregator_names(run.topology) if place["kind"][0] == "edge" else {}
         return others | aggregator_names(place)
-    assert run.timeline is not None
-    return {int(n): f"cluster {n}" for n in run.timeline["aggregator"].unique() if n is not None and n >= 0}
+    return {}
 
 
 def _place(run: Run, cloud_round: int) -> pl.DataFrame | None:
@@ -179,74 +201,81 @@ def _place(run: Run, cloud_round: int) -> pl.DataFrame | None:
     return before.filter(before["cloud_round"] == before["cloud_round"].max()) if len(before) else None
 
 
-COSTS = {
-    "seconds": {"computing": "#777777", "on air": "#CC6677", "waiting": "#C9CED6"},
-    "joules": {"computing": "#777777", "sending": "#CC6677"},
-    "bytes": {"sent": "#CC6677", "fetched": "#E8BCC2"},
-}  # what is added up by cluster, with the colours of the ledger
+FEATURES = "collecting features"  # what the ledger books for no aggregator
+Hop = tuple[str, str]
+Costs = dict[str, dict[Hop, dict[str, float]]]  # cluster -> (hop, direction) -> energy_j, bytes, airtime_s
 
 
-def cluster_costs(run: Run) -> dict[str, dict[str, dict[str, float]]]:
-    """Cluster -> "seconds", "joules", "bytes" -> parts of COSTS, of its clients over the whole run.
+def cluster_costs(run: Run) -> Costs | None:
+    """What every cluster cost in the whole run, by hop: joules, bytes and seconds on air or computing, of its devices and of
+    its own links to the cloud; FEATURES for what was collected for grouping. The sums are the ledger's.
 
-    Joules are the devices' own, for computing and sending, by the powers of the scenario; bytes are one model for every
-    upload over the air, and one for every time a model was fetched. A method that groups anew adds up clusters of one
-    name. {} without a timeline.
+    A method that groups anew adds up clusters of one name. None without `costs.parquet`.
     """
-    import numpy as np
+    import polars as pl
 
-    compute_w, send_w = _powers(run)
-    model_bytes = (run.scenario.get("model_bits") or 32.0 * run.origin.get("n_params", 0)) / 8
-    found: dict[str, dict[str, dict[str, float]]] = {}
-    for cloud_round in timeline_rounds(run):
-        rows, names = dispatches(run, cloud_round), cluster_names(run, cloud_round)
-        for cluster in np.unique(rows.cluster).tolist():
-            mine = rows.cluster == cluster
-            fetch, compute, upload, wait = rows.spans[mine].sum(axis=0).tolist()
-            over_air = (rows.spans[mine] > 0).sum(axis=0)
-            name = names.get(cluster, f"cluster {cluster}")
-            sums = found.setdefault(name, {cost: dict.fromkeys(parts, 0.0) for cost, parts in COSTS.items()})
-            _add(sums["seconds"], (compute, fetch + upload, wait))
-            _add(sums["joules"], (compute * compute_w, upload * send_w))
-            _add(sums["bytes"], (model_bytes * int(over_air[2]), model_bytes * int(over_air[0])))
+    if run.costs is None:
+        return None
+    found: Costs = {}
+    by = ["cloud_round", "aggregator", "hop", "direction"]
+    sums = run.costs.group_by(by).agg(pl.col(*LEDGER).sum()).sort(*by)
+    last, names = -1, dict[int, str]()
+    for line in sums.iter_rows(named=True):
+        if line["cloud_round"] != last:
+            last = line["cloud_round"]
+            names = cluster_names(run, last)
+        aggregator = line["aggregator"]
+        name = FEATURES if aggregator < 0 else names.get(aggregator, f"cluster {aggregator}")
+        parts = found.setdefault(name, {}).setdefault((line["hop"], line["direction"]), dict.fromkeys(LEDGER, 0.0))
+        for what in LEDGER:
+            parts[what] += line[what]
+    if FEATURES in found:
+        found[FEATURES] = found.pop(FEATURES)  # last
     return found
 
 
-def _add(sums: dict[str, float], values: Sequence[float]) -> None:
-    for name, value in zip(sums, values):
-        sums[name] += value
+def ledger_of(run: Run) -> dict[Hop, dict[str, float]]:
+    """(hop, direction) -> energy_j, bytes and airtime_s of a finished run; {} of another."""
+    lines = [] if run.summary is None else run.summary["ledger"]
+    return {(line["hop"], line["direction"]): {what: line[what] for what in LEDGER} for line in lines}
 
 
-def _powers(run: Run) -> tuple[float, float]:
-    """Watts of a device that computes, and of one that sends to its aggregator."""
-    fleet = run.scenario.get("fleet") or {}
-    kind = "edge" if run.first_place is None else run.first_place["kind"][0]
-    link = {
-        "edge": (fleet.get("device_edge") or {}).get("up"),
-        "head": fleet.get("device_device"),
-        "cloud": (fleet.get("device_cloud") or {}).get("up") or (fleet.get("device_edge") or {}).get("up"),
-    }[kind]
-    return float((fleet.get("compute") or {}).get("power_w") or 0.0), float((link or {}).get("power_w") or 0.0)
+def does_not_add_up(run: Run) -> list[str]:
+    """Where the costs by cluster differ from the ledger, a line each; [] if they add up to it."""
+    costs, ledger = cluster_costs(run), ledger_of(run)
+    if costs is None or not ledger:
+        return []
+    found = []
+    for hop in dict.fromkeys([*ledger, *(hop for parts in costs.values() for hop in parts)]):
+        for what in LEDGER:
+            booked = sum(parts[hop][what] for parts in costs.values() if hop in parts)
+            true = ledger.get(hop, {}).get(what, 0.0)
+            if abs(booked - true) > (0.5 if what == "bytes" else 1e-9 * max(abs(true), 1e-9)):
+                found.append(f"{what} of {' '.join(hop).strip()}: {booked:.10g} by cluster, {true:.10g} in the ledger")
+    return found
 
 
 def cluster_cost_figure(run: Run, what: str) -> Figure:
-    """Stacked bars by cluster; `what` is a key of COSTS."""
+    """Stacked bars by cluster, in the colours of the ledger's hops; `what` is a key of LEDGER."""
     import plotly.graph_objects as go
 
-    costs, axis = cluster_costs(run), AXES[what]
-    size, unit = axis.unit(max((sum(c[what].values()) for c in costs.values()), default=0.0))
+    costs, axis = cluster_costs(run) or {}, AXES[LEDGER[what][1]]
+    size, unit = axis.unit(max((whole(parts, what) for parts in costs.values()), default=0.0))
+    clusters = [html.escape(cluster, quote=False) for cluster in costs]
     figure = go.Figure()
-    for part, color in COSTS[what].items():
-        values = [c[what][part] for c in costs.values()]
-        figure.add_bar(
-            x=[value / size for value in values],
-            y=list(costs),
-            orientation="h",
-            name=part,
-            marker={"color": color, "line": {"width": 0}},
-            hovertext=[f"<b>{name}</b><br>{part}: {axis.text(v)}" for name, v in zip(costs, values)],
-            hovertemplate="%{hovertext}<extra></extra>",
-        )
+    for hop in used_hops(costs):
+        values = [parts.get(hop, {}).get(what, 0.0) for parts in costs.values()]
+        if any(values):
+            name, color = hop_style(hop)
+            figure.add_bar(
+                x=[value / size for value in values],
+                y=clusters,
+                orientation="h",
+                name=name,
+                marker={"color": color, "line": {"width": 0}},
+                hovertext=[f"<b>{cluster}</b><br>{name}: {axis.text(v)}" for cluster, v in zip(clusters, values)],
+                hovertemplate="%{hovertext}<extra></extra>",
+            )
     each = 26 if len(costs) <= 12 else 12
     figure.update_layout(
         shared_layout(height=84 + each * max(len(costs), 1), margin={"l": 10, "r": 14, "t": 4, "b": 46}),

@@ -1,0 +1,76 @@
+"""The measures of a run in words: what each column of its metrics is called, and what it says.
+
+The global model is what a method is judged by, unless it is meant for something else: a personalised method keeps a model for
+each cluster or cell, and is judged by how that model does on the labels its clients have.
+"""
+
+from __future__ import annotations
+
+OWN_LABELS = {
+    "local_by_global": "the global model",
+    "local_by_cluster": "its cluster's model",
+    "local_by_edge": "its aggregator's model",
+}  # accuracy on a client's own labels: by what
+EXISTING = {
+    "edge_accuracy": "aggregators' models",
+    "edge_accuracy_worst": "worst aggregator's model",
+    "device_accuracy": "devices' models",
+    "device_accuracy_worst": "worst device's model",
+}  # accuracy on the whole test set, of models that somebody holds
+TABLES = {
+    "On a client's own labels": OWN_LABELS,
+    "On the whole test set": EXISTING,
+}  # the tables of other measures beside the one that runs are judged by
+SHARES = ("accuracy", "local_accuracy", *OWN_LABELS, *EXISTING)  # shown in percent
+
+NAMES = {
+    "local_accuracy": "local accuracy",
+    "local_by_global": "own labels, global model",
+    "local_by_cluster": "own labels, cluster model",
+    "local_by_edge": "own labels, aggregator model",
+    "edge_accuracy": "accuracy of aggregators' models",
+    "edge_accuracy_worst": "accuracy of the worst aggregator",
+    "device_accuracy": "accuracy of devices' models",
+    "device_accuracy_worst": "accuracy of the worst device",
+    "loss": "test loss",
+    "rmse": "RMSE",
+    "mae": "mean absolute error",
+    "position_mm": "position error (mm)",
+    "angle_deg": "angle error (degrees)",
+    "edge_drift": "distance between aggregators' models",
+    "late": "late updates so far",
+    "updates": "merged updates so far",
+    "train_loss": "training loss",
+}
+
+_OWN = "share of the test samples with a label that a client has itself which are told right, mean over clients"
+MEANINGS = {
+    "accuracy": "share of all test samples that the global model tells right",
+    "local_accuracy": "accuracy of the global model on a few test samples drawn like each client's labels, mean over clients",
+    "local_by_global": f"{_OWN}: by the global model",
+    "local_by_cluster": f"{_OWN}: by the model of its cluster before it went into the global one, which personalised methods "
+    "are made for",
+    "local_by_edge": f"{_OWN}: by the model its aggregator reported last",
+    "edge_accuracy": "share of all test samples that the aggregators' models tell right, mean over aggregators",
+    "edge_accuracy_worst": "the same of the worst aggregator",
+    "device_accuracy": "share of all test samples that the devices' last models tell right, mean over devices",
+    "device_accuracy_worst": "the same of the worst device",
+    "loss": "loss of the global model on the test samples",
+    "rmse": "root of the mean squared error of the global model on the test samples",
+    "mae": "mean absolute error of the global model on the test samples",
+    "edge_drift": "mean squared distance of the aggregators' models from their mean when they were averaged",
+}
+
+
+def measure_name(column: str) -> str:
+    """Words for a column of the metrics.
+
+    >>> measure_name("local_by_cluster"), measure_name("step_mass")
+    ('own labels, cluster model', 'step mass')
+    """
+    return NAMES.get(column, column.replace("_", " "))
+
+
+def measure_meaning(column: str) -> str:
+    """What a column of the metrics says, in a sentence without its full stop; "" where its name says it all."""
+    return MEANINGS.get(column, "")
