@@ -9,18 +9,20 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fedloom.methods import METHODS
 from fedloom.record import figures, paper_figures, timeline
 from fedloom.record.comparison import AXES, compare
 from fedloom.record.folder import record
 from fedloom.record.report import write_report
-from fedloom.record.runs import BOOKINGS, Run, read_run
+from fedloom.record.runs import Run, read_run
 from fedloom.simulator import Simulation, make_method, scenario
+from fedloom.simulator.scenarios import names
 from small import SMALL
 
 WHAT = figures.LEDGER  # energy_j, bytes, airtime_s
 MOVING = {"fleet": {"mobility": {"p_stay": 0.5, "neighbours": "complete"}}}
 SCENARIOS: dict[str, dict[str, Any]] = {"still": {}, "moving": MOVING}
-METHODS = ("fedavg", "hierfedavg", "hhfl", "fedmes", "csahfl", "pacfl", "ltc", "ddc")
+SAMPLE = ("fedavg", "hierfedavg", "hhfl", "fedmes", "csahfl", "pacfl", "ltc", "ddc")
 
 
 def run_of(folder: Path, method: str, settings: dict[str, Any]) -> Run:
@@ -29,32 +31,7 @@ def run_of(folder: Path, method: str, settings: dict[str, Any]) -> Run:
     for part, changes in settings.items():
         content[part] |= changes
     record(Simulation(scenario(content), make_method(method), 0, n_workers=1), method, folder)
-    if not (folder / "costs.parquet").exists():
-        split_ledger(read_run(folder))
     return read_run(folder)
-
-
-def split_ledger(run: Run) -> None:
-    """Write a costs.parquet that shares the ledger out among the aggregators and cloud rounds, and some to nobody: of computing
-    what is not in the timeline, since that was for grouping."""
-    rng = np.random.default_rng(0)
-    assert run.summary is not None and run.topology is not None and run.timeline is not None
-    at_work = float(run.timeline.unique(["client", "start_s"])["compute_s"].sum())
-    rounds = range(1, int(run.metrics["cloud_round"].max()) + 1)
-    owners = [(r, n) for r in rounds for n in {-1, *run.topology["aggregator"].to_list()}]
-    rows = []
-    for line in run.summary["ledger"]:
-        share = rng.dirichlet(np.ones(len(owners)))
-        if line["hop"] == "computing":
-            nobody = np.array([n < 0 for _, n in owners])
-            working = min(at_work / line["airtime_s"], 1.0)  # sums may round
-            share[nobody] *= (1 - working) / share[nobody].sum()
-            share[~nobody] *= working / share[~nobody].sum()
-        links, sent = rng.multinomial(line["links"], share), rng.multinomial(line["bytes"], share)
-        for (r, n), part, n_links, n_bytes in zip(owners, share.tolist(), links.tolist(), sent.tolist()):
-            seconds, joules = part * line["airtime_s"], part * line["energy_j"]
-            rows.append((r, n, line["hop"], line["direction"], n_links, n_bytes, seconds, joules))
-    pl.DataFrame(rows, schema=list(BOOKINGS), orient="row").write_parquet(run.path / "costs.parquet")
 
 
 def alike(what: str, total: float) -> Any:
@@ -73,7 +50,7 @@ def bars(figure: Any, what: str) -> float:
     return sum(sum(trace.x) for trace in figure.data) * sizes[figure.layout.xaxis.title.text]
 
 
-@pytest.fixture(scope="module", params=[(m, s) for m in METHODS for s in SCENARIOS], ids="-".join)
+@pytest.fixture(scope="module", params=[(m, s) for m in SAMPLE for s in SCENARIOS], ids="-".join)
 def run(request, tmp_path_factory) -> Run:
     method, settings = request.param
     return run_of(tmp_path_factory.mktemp("run") / "run", method, SCENARIOS[settings])
@@ -151,3 +128,37 @@ def test_devices_of_several_cells_are_a_group_of_their_own(tmp_path):
     assert found.groups == ((0,), (0, 1), (1,))
     bridges = {k for k, g in zip(found.client.tolist(), found.group.tolist()) if g == 1}
     assert bridges == set(figures.bridging(run.first_place)) and int((group == 1).sum()) == len(bridges)
+
+
+SHORT = ["training.cloud_rounds=2", "task.model={kind: softmax}", "evaluation.models=global", "task.data_limit=1000"]
+SHORT_MESH = [*SHORT, "fleet.compute.law={kind: uniform, low: 20, high: 60, integer: true}"]
+REFUSED = {  # what a scenario lacks that a method needs, with a clear word
+    "camu": "device_cloud: {via: direct, up: {kind: radio}}",
+    "hiflash_r": "samples that no client has",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names())
+def test_every_method_adds_up_on_every_scenario(name, tmp_path):
+    """All figures and tables of one report with a run of every method."""
+    runs, refused = [], []
+    for method in METHODS:
+        chosen = scenario(name, SHORT_MESH if name == "d2d-mesh" else SHORT)
+        try:
+            record(Simulation(chosen, make_method(method), 0, n_workers=1), method, tmp_path / method)
+        except ValueError as error:
+            assert any(method.startswith(m) and word in str(error) for m, word in REFUSED.items()), (method, error)
+            refused.append(method)
+            continue
+        runs.append(read_run(tmp_path / method))
+    assert len(runs) >= 20 and len(runs) + len(refused) == len(METHODS)
+    page = write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
+    for run in runs:
+        assert timeline.does_not_add_up(run) == []
+        for what, (_, axis) in WHAT.items():
+            total = ledger_total(run, what)
+            assert bars(figures.ledger_figure([run], what), what) == alike(what, total)
+            assert bars(timeline.cluster_cost_figure(run, what), what) == alike(what, total)
+            assert f"Whole run, seed 0: {AXES[axis].text(total)} in all." in page, (run.method, what)
+        test_every_device_that_worked_stands_once_in_the_timeline(run)
