@@ -102,10 +102,10 @@ def _counted_as(claim: Mapping[str, Any]) -> str:
 
 
 def _totals(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What it comes to, a line for every scale."""
+    """What it comes to, a line for every scale; outcomes of another version of the numbers are not counted."""
     lines = []
     for scale in dict.fromkeys(o["scale"] for o in reversed(outcomes)):
-        n = tally([claim for o in outcomes if o["scale"] == scale for claim in o["claims"]])
+        n = tally([claim for o in outcomes if o["scale"] == scale and _is_current(o) for claim in o["claims"]])
         judged = n[HOLDS] + n[FAILS] + n[OPEN]
         rest = [
             f"{n[why]} {text}"
@@ -117,11 +117,19 @@ def _totals(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
             )
             if n[why]
         ]
+        old = sum(o["scale"] == scale and not _is_current(o) for o in outcomes)
         lines.append(
             f"**What it comes to at {scale} scale**: of {judged} claims judged, **{n[HOLDS]} hold, {n[FAILS]} do not, "
-            f"{n[OPEN]} are undecided**." + (f" Shown and not counted: {', '.join(rest)}." if rest else "")
+            f"{n[OPEN]} {'is' if n[OPEN] == 1 else 'are'} undecided**."
+            + (f" Shown and not counted: {', '.join(rest)}." if rest else "")
+            + (f" {old} of the items below were made with another version of the numbers and are left out." if old else "")
         )
     return lines
+
+
+def _is_current(outcome: Mapping[str, Any]) -> bool:
+    """Whether it was made with this version of the numbers; outcomes without a version are older than versions."""
+    return bool(outcome.get("numbers", 1) == NUMBERS)
 
 
 def _rules(paper: Paper) -> str:
@@ -152,6 +160,8 @@ def _overview(outcomes: Sequence[Mapping[str, Any]]) -> str:
         counts = " ".join(f"{n[state]} {MARKS[state][0]}" for state in (HOLDS, FAILS, OPEN) if n[state])
         others = sum(n.values()) - n[HOLDS] - n[FAILS] - n[OPEN]
         verdict = ", ".join(filter(None, (counts, f"{others} not counted" if others else "")))
+        if not _is_current(outcome):
+            verdict = f"of another version, not counted: {verdict}"
         where = f"{outcome['title']}, {outcome['scale']} scale, {_seeds(outcome)}"
         rows.append((where, outcome["published"], outcome.get("ours") or "see below", verdict))
     return _markdown(("item", "published", "ours", "verdict"), rows)
@@ -164,7 +174,7 @@ def _seeds(outcome: Mapping[str, Any]) -> str:
 def _section(paper: Paper, outcome: Mapping[str, Any]) -> str:
     scale = outcome["scale"]
     made = outcome.get("numbers", 1)
-    old = "" if made == NUMBERS else f" Made with version {made} of the numbers; this is version {NUMBERS}."
+    old = "" if _is_current(outcome) else f" Made with version {made} of the numbers; this is version {NUMBERS}."
     parts = [
         f"## {outcome['title']}, {scale} scale",
         f"**Published**: {outcome['published']}",
