@@ -131,7 +131,10 @@ def test_tables_11_and_12_do_not_share_claims():
 
 
 def test_magnet_errors_fall():
-    good = {("magnet", "1.1"): seeds(0.998, n=12), ("magnet", "A"): seeds(0.965, n=12)}  # 5 mm after 8.5 and 11.7 rounds
+    good = {
+        ("magnet", "1.1"): seeds(0.998, n=12),
+        ("magnet", "A"): seeds(0.965, n=12),
+    }  # 5 mm after 8.5 and 11.7 rounds
     found = states(ITEMS["fig7"].judge(good))
     assert found["1.1 ends with a smaller error in mm than A"] == HOLDS
     assert found["1.1 reaches 5 mm over 16 % sooner than A (the paper's headline; % saved)"] == HOLDS
