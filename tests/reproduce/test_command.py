@@ -97,6 +97,10 @@ def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(paper, run, tm
     assert (row["cached"], row["to_make"], row["minutes"]) == (1, 2, pytest.approx(3.0))
     run("toy:one", seeds=3, dry_run=True, as_json=False)
     assert "2 runs to make: 0.1 hours" in capsys.readouterr().out
+    file = tmp_path / "out" / "toy" / "one-laptop.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"runs": 2, "wall_s": 240}))
+    run("toy:one", seeds=3, dry_run=True, cache=tmp_path / "another")  # nothing is there: as long as last time
+    assert json.loads(capsys.readouterr().out)[0]["minutes"] == pytest.approx(6.0)
 
 
 def test_an_item_of_one_scale_is_refused_at_the_other(paper, run):
@@ -122,7 +126,7 @@ def test_the_page_counts_what_is_judged_and_says_why_the_rest_is_not(paper, tmp_
         ours="We found it.",
     )
     item = replace(paper.items[0], judge=lambda runs: found)
-    save(tmp_path, paper, item, "laptop", item.outcome({}, "laptop"), seeds=3, wall_s=60)
+    save(tmp_path, paper, item, "laptop", item.outcome({}, "laptop"), seeds=3, n_runs=3, wall_s=60)
     page = write_page(tmp_path, paper).read_text()
     assert "of 3 claims judged, **1 hold, 1 do not, 1 is undecided**" in page
     assert "1 hold by construction, 1 repeat another item's, 1 are about figures" in page
@@ -139,13 +143,13 @@ def test_the_page_counts_what_is_judged_and_says_why_the_rest_is_not(paper, tmp_
 
 def test_figures_are_judged_at_the_scale_of_the_paper(paper, tmp_path):
     item = replace(paper.items[0], judge=lambda runs: outcome(absolute=True))
-    save(tmp_path, paper, item, "paper", item.outcome({}, "paper"), seeds=3, wall_s=60)
+    save(tmp_path, paper, item, "paper", item.outcome({}, "paper"), seeds=3, n_runs=3, wall_s=60)
     assert "of 1 claims judged, **0 hold, 1 do not" in write_page(tmp_path, paper).read_text()
 
 
 def test_outcomes_of_another_version_are_shown_and_not_counted(paper, tmp_path):
     item = paper.items[0]
-    save(tmp_path, paper, item, "laptop", outcome(), seeds=3, wall_s=60)
+    save(tmp_path, paper, item, "laptop", outcome(), seeds=3, n_runs=3, wall_s=60)
     file = tmp_path / "toy" / "one-laptop.json"
     old = json.loads(file.read_text())
     del old["numbers"]
@@ -156,7 +160,7 @@ def test_outcomes_of_another_version_are_shown_and_not_counted(paper, tmp_path):
 
 
 def test_a_page_is_written_from_what_was_saved_without_a_run(paper, run, tmp_path, capsys):
-    save(tmp_path / "out", paper, paper.items[0], "laptop", outcome(), seeds=3, wall_s=60)
+    save(tmp_path / "out", paper, paper.items[0], "laptop", outcome(), seeds=3, n_runs=3, wall_s=60)
     run(page_only=True)
     assert json.loads(capsys.readouterr().out)["page"] == str(tmp_path / "out" / "toy.md")
     assert "1 ✘" in (tmp_path / "out" / "toy.md").read_text() and not (tmp_path / "cache").exists()
@@ -168,7 +172,7 @@ def test_the_command_has_both_options(paper, tmp_path):
     options = ["reproduce", "toy:one", "--out", str(tmp_path), "--cache", str(tmp_path / "cache")]
     planned = CliRunner().invoke(app, [*options, "--dry-run"])
     assert planned.exit_code == 0 and "runs to make" in planned.output, planned.output
-    save(tmp_path, paper, paper.items[0], "laptop", outcome(), seeds=3, wall_s=60)
+    save(tmp_path, paper, paper.items[0], "laptop", outcome(), seeds=3, n_runs=3, wall_s=60)
     written = CliRunner().invoke(app, [*options, "--page"])
     assert written.exit_code == 0 and (tmp_path / "toy.md").exists(), written.output
 

@@ -66,7 +66,8 @@ def reproduce(
         runs = {label: [read_run(w.folders[label] / f"s{seed}") for seed in range(w.seeds)] for label in w.setups}
         outcome = w.item.outcome(runs, scale)
         wall_s = sum((run.summary or {})["wall_s"] for same in runs.values() for run in same)
-        save(where, paper, w.item, scale, outcome, seeds=w.seeds, wall_s=wall_s)
+        n_runs = w.seeds * len(w.setups)
+        save(where, paper, w.item, scale, outcome, seeds=w.seeds, n_runs=n_runs, wall_s=wall_s)
         reports.append(_report(runs, cache / "reports" / f"{paper.key}-{w.item.key}-{scale}.html", w.item.title))
         outcomes.append((w.item, outcome))
     page = write_page(where, paper)
@@ -107,7 +108,7 @@ def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> li
     rows, seen = [], set[Path]()
     for w in wanted:
         before = last.get(w.item.key)
-        usual_s = before["wall_s"] / (len(w.setups) * before["seeds"]) if before else None
+        usual_s = before["wall_s"] / before["runs"] if before and "runs" in before else None
         runs = {w.folders[label] / f"s{seed}": w.folders[label] for label in w.setups for seed in range(w.seeds)}
         new = {run: place for run, place in runs.items() if run not in seen}
         seen |= set(new)

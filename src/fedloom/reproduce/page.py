@@ -29,8 +29,10 @@ REPEATED, OWN = "repeats", "own"  # why a claim is not counted, beside BUILT and
 MOST_INSIDE = 5  # lines or bars whose names find room inside the axes
 
 
-def save(folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *, seeds: int, wall_s: float) -> None:
-    """Write what the item came to, and its pictures."""
+def save(
+    folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *, seeds: int, n_runs: int, wall_s: float
+) -> None:
+    """Write what the item came to, and its pictures. wall_s: of all its n_runs, one after the other."""
     place = folder / paper.key
     place.mkdir(parents=True, exist_ok=True)
     for plot in outcome.plots:
@@ -41,6 +43,7 @@ def save(folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *
         "published": item.published,
         "scale": scale,
         "seeds": seeds,
+        "runs": n_runs,
         "wall_s": round(wall_s),
         "numbers": NUMBERS,
         "versions": {name: metadata.version(name) for name in ("fedloom", "torch")},
@@ -122,7 +125,11 @@ def _totals(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
             f"**What it comes to at {scale} scale**: of {judged} claims judged, **{n[HOLDS]} hold, {n[FAILS]} do not, "
             f"{n[OPEN]} {'is' if n[OPEN] == 1 else 'are'} undecided**."
             + (f" Shown and not counted: {', '.join(rest)}." if rest else "")
-            + (f" {old} of the items below were made with another version of the numbers and are left out." if old else "")
+            + (
+                f" {old} of the items below were made with another version of the numbers and are left out."
+                if old
+                else ""
+            )
         )
     return lines
 
