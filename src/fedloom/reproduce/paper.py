@@ -8,7 +8,7 @@ from typing import Any
 
 from fedloom.numbers import NUMBERS
 from fedloom.record.runs import Run
-from fedloom.reproduce.verdicts import BUILT, OTHER_SCALE, Verdict
+from fedloom.reproduce.verdicts import BUILT, FAILS, OTHER_SCALE, Verdict
 
 Setups = Mapping[Any, "Setup"]
 Runs = Mapping[Any, Sequence[Run]]  # label -> the runs of this setup, by ascending seed
@@ -43,7 +43,8 @@ class Setup:
 class Claim:
     """What the paper says (text), what we measured, and the verdict.
 
-    Shown and not counted are claims that could not have come out otherwise (because: why), that are another item's again
+    Shown and not counted are claims that could not have come out otherwise (because: why; if one does not hold all the same, it
+    counts), that are another item's again
     (repeats: which), and questions of our own that the paper does not answer (own). absolute: about a published figure, which
     only runs of the published size can meet.
     """
@@ -57,7 +58,11 @@ class Claim:
 
     def at(self, scale: str) -> "Claim":
         """With the state that it has at this scale."""
-        state = BUILT if self.because else OTHER_SCALE if self.absolute and scale != PAPER else self.verdict.state
+        state = self.verdict.state
+        if self.because and state != FAILS:
+            state = BUILT
+        elif self.absolute and scale != PAPER:
+            state = OTHER_SCALE
         return replace(self, verdict=replace(self.verdict, state=state))
 
 
