@@ -83,8 +83,11 @@ def paper(small, monkeypatch):
         published="It learns.",
         setups=lambda scale: {"flat": Setup(scenario=small, method="fedavg")},
         judge=judge,
+        seeds={"laptop": 3},
     )
-    made_up = Paper(key="toy", title="A toy paper", notes="Notes.", items=(item,), seeds=2)
+    made_up = Paper(
+        key="toy", name="TOY", title="A toy paper", authors=("Ape",), where="2026", notes="Notes.", items=(item,)
+    )
     monkeypatch.setattr(fedloom.reproduce, "find_items", lambda text: (made_up, made_up.items))
     return made_up
 
@@ -97,12 +100,12 @@ def test_from_runs_to_page(paper, tmp_path, capsys):
     answer = json.loads(capsys.readouterr().out)
     assert answer["items"]["one"]["claims"][0]["verdict"]["state"] == "holds"
     page = (tmp_path / "out" / "toy.md").read_text()
-    for text in ("# A toy paper", "learns a\\|something", "✔ holds", "(toy/curve-laptop.svg)", "It learns."):
+    for text in ("# TOY", "A toy paper", "learns a\\|something", "✔ holds", "(toy/curve-laptop.svg)", "It learns."):
         assert text in page
     picture = tmp_path / "out" / "toy" / "curve-laptop.svg"
     first = picture.read_bytes()
     runs = {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("summary.json")}
-    assert len(runs) == 2
+    assert len(runs) == 3
 
     reproduce("toy", scale="paper", as_json=False, **options)  # the other scale is added to the page
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "cache").rglob("summary.json")} == runs

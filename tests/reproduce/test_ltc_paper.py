@@ -1,5 +1,6 @@
 """The items of LTC on made-up runs, and their settings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,8 @@ import pytest
 import fedloom as fl
 from fedloom.record.runs import Run
 from fedloom.reproduce import load
-from fedloom.reproduce.ltc import METHODS, SMALL
-from fedloom.reproduce.verdicts import FAILS, HOLDS
+from fedloom.reproduce.ltc import METHODS, ROUNDS_NEEDED, SMALL, TABLE_6, TABLE_7, TABLE_8, TABLE_9, time_saved
+from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN, OTHER_SCALE
 
 PAPER = load("ltc")
 ITEMS = {item.key: item for item in PAPER.items}
@@ -52,7 +53,7 @@ def test_accuracies_beside_the_published_ones():
     assert outcome.tables[0].rows[2] == ("750, 4, published", "42.0", "43.7", "45.0", "45.0")
     low = {("750, 4", m): seeds(a) for m, a in zip(METHODS, (0.3, 0.29, 0.28, 0.31))}
     found = states(ITEMS["table7"].judge(low))
-    assert found["750, 4: accuracies within 2 points of the published ones"] == FAILS
+    assert found["750, 4: accuracies within 2 points of the published ones (points from them)"] == FAILS
     assert found["750, 4: A+ is more accurate than A (points)"] == FAILS
     assert found["750, 4: 1.2 is more accurate than A+ (points)"] == HOLDS
 
@@ -73,30 +74,100 @@ def test_theory_tables():
     assert gap.tables[0].rows[0][1].startswith(f"{1e4 * 2 / 700 * 0.45 * (1 - 0.7**16) / 16:.2f}")
 
 
+def test_the_headline_is_a_claim_and_only_of_the_published_size():
+    published = {("750, 4", m): seeds(p / 100 / (1 - 0.7**16)) for m, p in zip(METHODS, TABLE_6["750, 4"])}
+    text = "750, 4: 1.1 is at least 6 % more accurate than A (the paper's headline; %)"
+    assert states(ITEMS["table6"].judge(published))[text] == HOLDS  # 44.7 / 42.1
+    less = published | {("750, 4", "1.1"): seeds(0.44 / (1 - 0.7**16))}
+    assert states(ITEMS["table6"].judge(less))[text] == FAILS  # 4.5 %
+    assert states(ITEMS["table6"].outcome(less, "laptop"))[text] == OTHER_SCALE
+    balanced = {("750, 7", m): same for (_, m), same in less.items()}
+    assert not any("headline" in t for t in states(ITEMS["table6"].judge(balanced)))
+
+
+def test_published_tables_have_all_rows():
+    assert set(TABLE_6) == set(TABLE_7) == set(TABLE_8) == set(TABLE_9) == set(ROUNDS_NEEDED)
+
+
+def features(level, n=24):
+    """Curves that are alike but for how fast they rise: the share of the way that is left after a round."""
+    k = np.arange(n + 1)
+    curves = {m: [made_up(0.5, seed=s, n=n) for s in range(3)] for m in level}
+    return {
+        (SMALL, m): [
+            replace(run, metrics=run.metrics.with_columns(accuracy=pl.Series(0.5 * (1 - left**k) + 1e-6 * run.seed)))
+            for run in curves[m]
+        ]
+        for m, left in level.items()
+    }
+
+
 def test_features_are_compared_at_the_accuracy_of_the_whole_update():
-    level = {"1.1": 0.5, "crop": 0.49, "skew": 0.48, "pred": 0.47, "B": 0.46}
-    runs = {(SMALL, m): seeds(a, n=24) for m, a in level.items()}
-    rounds = ITEMS["table11"].judge(runs)
-    assert set(states(rounds).values()) == {HOLDS}
-    assert rounds.tables[0].rows[0][1:] == ("never", "never", "never", "never")
-    runs[SMALL, "crop"] = seeds(0.51, n=24)
-    rounds, times = ITEMS["table11"].judge(runs), ITEMS["table12"].judge(runs)
-    assert float(rounds.tables[0].rows[0][1]) < 16
-    assert float(times.tables[0].rows[0][1].split(",")[0]) > 50
+    """With 0.9 left after a round of 1.1, and x of another, the other needs 16 ln 0.9 / ln x rounds."""
+    published = {"1.1": 0.9, "crop": 0.906, "skew": 0.914, "pred": 0.9195, "B": 0.922}  # 17.1, 18.7, 20.1, 20.8
+    crop, rest = (ITEMS[key].judge(features(published)) for key in ("table11", "table12"))
+    assert set(states(crop).values()) == {HOLDS} and len(crop.claims) == 1
+    assert set(states(rest).values()) == {FAILS, HOLDS}
+    assert [s for t, s in states(rest).items() if "more rounds than" in t] == [HOLDS] * 3
+    assert [s for t, s in states(rest).items() if "wins only" in t] == [HOLDS, HOLDS, FAILS]  # skew: 24 of 50
+    assert {c.verdict.state for c in ITEMS["table12"].outcome(features(published), "laptop").claims if c.absolute} == {
+        OTHER_SCALE
+    }
+    assert crop.tables[0].rows[0][1].startswith("1.0")
+
+
+def test_a_feature_that_never_gets_there_needs_more_rounds_and_wins_at_no_price():
+    outcome = ITEMS["table12"].judge(features({"1.1": 0.9, "crop": 0.906, "skew": 0.92, "pred": 0.97, "B": 0.98}))
+    found = states(outcome)
+    assert found[f"{SMALL}: pred needs more rounds than skew (rounds)"] == HOLDS
+    assert found[f"{SMALL}: B needs more rounds than pred (rounds)"] == OPEN  # neither gets there
+    assert [s for t, s in found.items() if "wins only" in t][:2] == [HOLDS, HOLDS]
+    assert "more than 8.00" in outcome.tables[0].rows[0][1]
+
+
+def test_tables_11_and_12_do_not_share_claims():
+    runs = features({"1.1": 0.9, "crop": 0.906, "skew": 0.914, "pred": 0.919, "B": 0.922})
+    assert not set(states(ITEMS["table11"].judge(runs))) & set(states(ITEMS["table12"].judge(runs)))
 
 
 def test_magnet_errors_fall():
-    runs = {("magnet", "1.1"): seeds(0.95, n=12), ("magnet", "A"): seeds(0.9, n=12)}
-    outcome = ITEMS["fig7"].judge(runs)
-    assert set(states(outcome).values()) == {HOLDS}
-    runs = {("magnet", "1.1"): seeds(0.9, n=12), ("magnet", "A"): seeds(0.95, n=12)}
-    assert set(states(ITEMS["fig7"].judge(runs)).values()) == {FAILS}
+    good = {
+        ("magnet", "1.1"): seeds(0.998, n=12),
+        ("magnet", "A"): seeds(0.965, n=12),
+    }  # 5 mm after 8.5 and 11.7 rounds
+    found = states(ITEMS["fig7"].judge(good))
+    assert found["1.1 ends with a smaller error in mm than A"] == HOLDS
+    assert found["1.1 reaches 5 mm over 16 % sooner than A (the paper's headline; % saved)"] == HOLDS
+    assert states(ITEMS["fig7"].outcome(good, "laptop"))["1.1 ends with a smaller error in degrees than A"] == HOLDS
+    untrained = {("magnet", "1.1"): seeds(0.5, n=12), ("magnet", "A"): seeds(0.55, n=12)}
+    found = states(ITEMS["fig7"].judge(untrained))
+    assert found["1.1 ends with a smaller error in mm than A"] == FAILS
+    assert found["1.1 reaches 5 mm over 16 % sooner than A (the paper's headline; % saved)"] == OPEN  # nobody does
+
+
+def test_time_saved_is_a_share_of_the_others_time():
+    base, ours = [made_up(0.5)], [made_up(0.5)]
+    ours = [replace(run, metrics=run.metrics.with_columns(time_s=run.metrics["time_s"] * 0.75)) for run in ours]
+    assert time_saved(base, ours, "accuracy", 0.4) == [pytest.approx(25.0)]
+    assert time_saved(base, ours, "accuracy", 0.6) == [None]
+
+
+def test_all_rows_of_a_table_are_another_item_only_at_paper_scale():
+    assert ITEMS["table6-all"].scales == ITEMS["table7-all"].scales == ("paper",)
+    first, all_rows = (ITEMS[key].setups("paper") for key in ("table6", "table6-all"))
+    assert {s.key() for s in first.values()} < {s.key() for s in all_rows.values()}
 
 
 def test_criteria_are_ordered_in_every_box():
     level = {"1.1": 0.5, "3": 0.49, "2": 0.47}
     runs = {(SMALL, m, t): seeds(a) for m, a in level.items() for t in (90, 120, 150, 180)}
     assert set(states(ITEMS["table10"].judge(runs)).values()) == {HOLDS}
+    late = np.where(np.arange(17) < 16, 0.3, 0.6)  # behind in every round but the last
+    runs |= {
+        (SMALL, "3", 150): [replace(r, metrics=r.metrics.with_columns(accuracy=pl.Series(late))) for r in seeds(0.5)]
+    }
+    found = states(ITEMS["table10"].judge(runs))
+    assert found[f"{SMALL}, 150: 1.1 is more accurate than 3 at the end (points)"] == FAILS
 
 
 @pytest.mark.parametrize("scale", PAPER.scales)

@@ -289,7 +289,9 @@ def reproduce(
         typer.Argument(metavar="PAPER[:ITEM]", help="See `fedloom list papers`; e.g. hhfl, hhfl:fig4, hhfl:fig4,fig5."),
     ],
     scale: Annotated[str, typer.Option(help="laptop (minutes) or paper (the published sizes).")] = "laptop",
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds [as the paper's file says, 3].")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Number of seeds [as the paper's file says, 5 or 3].")
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for the page and its pictures [runs/reproduce]."),
@@ -303,6 +305,12 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
     ray: Ray = None,
     data_folder: DataFolder = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say which runs it takes and what the cache has of them.")
+    ] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Only write the page again, from the outcomes in --out.")
+    ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -320,6 +328,8 @@ def reproduce(
         data_folder=data_folder,
         quiet=quiet,
         as_json=as_json,
+        dry_run=dry_run,
+        page_only=page,
     )
 
 

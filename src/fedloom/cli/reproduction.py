@@ -1,13 +1,25 @@
 """`fedloom reproduce`: make the runs that are missing, judge them, and show and save what came out."""
 
 import json
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fedloom.cli.many import Job, make_runs
 from fedloom.cli.show import notes, out
 from fedloom.reproduce import Item, Outcome, Paper, Setup
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """An item at a scale: its seeds, setups by label, and the folder of each setup's runs in the cache."""
+
+    item: Item
+    seeds: int
+    setups: Mapping[Any, Setup]
+    folders: Mapping[Any, Path]
 
 
 def reproduce(
@@ -22,8 +34,10 @@ def reproduce(
     data_folder: Path | None,
     quiet: bool,
     as_json: bool,
+    dry_run: bool = False,
+    page_only: bool = False,
 ) -> None:
-    """The items that `text` names, at a scale."""
+    """The items that `text` names, at a scale. dry_run: only say what there is to do; page_only: only write the page again."""
     from fedloom import _check
     from fedloom.record.runs import read_run
     from fedloom.reproduce import find_items
@@ -31,32 +45,31 @@ def reproduce(
 
     paper, items = find_items(text)
     _check.one_of("--scale", scale, paper.scales)
-    n_seeds = seeds or paper.seeds
-    setups = {item.key: dict(item.setups(scale)) for item in items}
-    folders = {id(s): cache / s.key() for labelled in setups.values() for s in labelled.values()}
-    jobs_by_folder = {
-        job.folder: job
-        for item in items
-        for setup in setups[item.key].values()
-        for job in _jobs(setup, folders[id(setup)], n_seeds, item)
-    }
+    where = folder or Path("runs") / "reproduce"
+    if page_only:
+        page = write_page(where, paper)
+        out.print(json.dumps({"page": str(page)}) if as_json else f"page: {page}", highlight=False, soft_wrap=True)
+        return
+    wanted = [_want(item, scale, seeds, cache) for item in _at_scale(items, scale, asked=":" in text)]
+    if dry_run:
+        _show_plan(_plan(wanted, paper, scale, where), as_json)
+        return
+    jobs_by_folder = {job.folder: job for w in wanted for job in _jobs(w)}
     if not quiet:
         missing = sum(not job.finished for job in jobs_by_folder.values())
-        notes.print(f"{paper.title}: {len(jobs_by_folder)} runs, {missing} to make", highlight=False, soft_wrap=True)
+        text = f"{paper.name}, {scale} scale: {len(jobs_by_folder)} runs, {missing} to make"
+        notes.print(text, highlight=False, soft_wrap=True)
     make_runs(list(jobs_by_folder.values()), n_jobs=jobs, ray=ray, data_folder=data_folder, quiet=quiet)
 
-    where = folder or Path("runs") / "reproduce"
     outcomes, reports = [], []
-    for item in items:
-        runs = {
-            label: [read_run(folders[id(setup)] / f"s{seed}") for seed in range(n_seeds)]
-            for label, setup in setups[item.key].items()
-        }
-        outcome = item.judge(runs)
+    for w in wanted:
+        runs = {label: [read_run(w.folders[label] / f"s{seed}") for seed in range(w.seeds)] for label in w.setups}
+        outcome = w.item.outcome(runs, scale)
         wall_s = sum((run.summary or {})["wall_s"] for same in runs.values() for run in same)
-        save(where, paper, item, scale, outcome, seeds=n_seeds, wall_s=wall_s)
-        reports.append(_report(runs, cache / "reports" / f"{paper.key}-{item.key}-{scale}.html", item.title))
-        outcomes.append((item, outcome))
+        n_runs = w.seeds * len(w.setups)
+        save(where, paper, w.item, scale, outcome, seeds=w.seeds, n_runs=n_runs, wall_s=wall_s)
+        reports.append(_report(runs, cache / "reports" / f"{paper.key}-{w.item.key}-{scale}.html", w.item.title))
+        outcomes.append((w.item, outcome))
     page = write_page(where, paper)
     if as_json:
         print(json.dumps(_as_dict(paper, outcomes, page) | {"reports": [str(r) for r in reports]}))
@@ -64,6 +77,83 @@ def reproduce(
         _show(outcomes)
         lines = [f"page: {page}", *(f"report: {report}" for report in reports)]
         out.print("\n".join(lines), highlight=False, soft_wrap=True)
+
+
+def _at_scale(items: Sequence[Item], scale: str, asked: bool) -> list[Item]:
+    """Items that are something of their own at this scale; one that was asked for by name must be."""
+    missing = [item for item in items if scale not in item.scales]
+    if asked and missing:
+        only = " and ".join(missing[0].scales)
+        raise ValueError(
+            f"{missing[0].key} is made at {only} scale only; at {scale} scale it would be another item again"
+        )
+    return [item for item in items if scale in item.scales]
+
+
+def _want(item: Item, scale: str, seeds: int | None, cache: Path) -> Wanted:
+    setups = dict(item.setups(scale))
+    folders = {label: cache / setup.key() for label, setup in setups.items()}
+    return Wanted(item=item, seeds=seeds or item.n_seeds(scale), setups=setups, folders=folders)
+
+
+def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> list[dict[str, Any]]:
+    """What each item asks for, what the cache has, and how long the rest may take; runs of earlier items are not asked again.
+
+    A run takes as long as those of the same setup with other seeds did, else as those of the item's last outcome did on
+    average; minutes is None if nothing is known.
+    """
+    from fedloom.reproduce.page import read_outcomes
+
+    last = {outcome["item"]: outcome for outcome in read_outcomes(where, paper) if outcome["scale"] == scale}
+    rows, seen = [], set[Path]()
+    for w in wanted:
+        before = last.get(w.item.key)
+        usual_s = before["wall_s"] / before["runs"] if before and "runs" in before else None
+        runs = {w.folders[label] / f"s{seed}": w.folders[label] for label in w.setups for seed in range(w.seeds)}
+        new = {run: place for run, place in runs.items() if run not in seen}
+        seen |= set(new)
+        missing = [place for run, place in new.items() if not (run / "summary.json").exists()]
+        times = [_recorded_s(place) or usual_s for place in missing]
+        known = [t for t in times if t is not None]
+        rows.append(
+            {
+                "item": w.item.key,
+                "seeds": w.seeds,
+                "runs": len(new),
+                "shared": len(runs) - len(new),
+                "cached": len(new) - len(missing),
+                "to_make": len(missing),
+                "minutes": sum(known) / 60 if len(known) == len(missing) else None,
+            }
+        )
+    return rows
+
+
+def _recorded_s(folder: Path) -> float | None:
+    """Mean seconds of the finished runs of a setup."""
+    found = [json.loads(file.read_text(encoding="utf-8"))["wall_s"] for file in folder.glob("s*/summary.json")]
+    return fmean(found) if found else None
+
+
+def _show_plan(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(rows))
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("item", "seeds", "runs", "shared with items above", "in the cache", "to make", "minutes of runs"):
+        shown.add_column(column, justify="left" if column == "item" else "right")
+    for row in rows:
+        *numbers, minutes = list(row.values())
+        shown.add_row(*map(str, numbers), "unknown" if minutes is None else f"{minutes:.1f}")
+    out.print(shown)
+    to_make = sum(row["to_make"] for row in rows)
+    known = [row["minutes"] for row in rows if row["minutes"] is not None]
+    unknown = " and what is unknown" if len(known) < len(rows) else ""
+    text = f"{to_make} runs to make: {sum(known) / 60:.1f} hours of one run at a time{unknown}"
+    out.print(text, highlight=False, soft_wrap=True)
 
 
 def _report(runs: dict[Any, list[Any]], path: Path, title: str) -> Path:
@@ -75,29 +165,31 @@ def _report(runs: dict[Any, list[Any]], path: Path, title: str) -> Path:
     return write_report(labelled, path, title)
 
 
-def _jobs(setup: Setup, folder: Path, n_seeds: int, item: Item) -> list[Job]:
-    """A run for every seed; the scenario stands beside them."""
+def _jobs(wanted: Wanted) -> list[Job]:
+    """A run for every setup and seed; the scenario stands beside the runs of a setup."""
     from fedloom.cli.many import scenario_file
     from fedloom.simulator import scenario
 
-    chosen = scenario(setup.scenario)
-    file = scenario_file(folder, chosen.model_dump_json(indent=1))
-    return [
-        Job(
-            name=f"{item.key}, {setup.method} seed {seed}",
-            scenario=file,
-            method=setup.method,
-            seed=seed,
-            folder=folder / f"s{seed}",
-            cloud_rounds=chosen.training.cloud_rounds,
-        )
-        for seed in range(n_seeds)
-    ]
+    jobs = []
+    for label, setup in wanted.setups.items():
+        folder = wanted.folders[label]
+        chosen = scenario(setup.scenario)
+        file = scenario_file(folder, chosen.model_dump_json(indent=1))
+        jobs += [
+            Job(
+                name=f"{wanted.item.key}, {setup.method} seed {seed}",
+                scenario=file,
+                method=setup.method,
+                seed=seed,
+                folder=folder / f"s{seed}",
+                cloud_rounds=chosen.training.cloud_rounds,
+            )
+            for seed in range(wanted.seeds)
+        ]
+    return jobs
 
 
 def _as_dict(paper: Paper, outcomes: list[tuple[Item, Outcome]], page: Path) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {"paper": paper.key, "page": str(page), "items": {item.key: asdict(outcome) for item, outcome in outcomes}}
 
 
@@ -112,6 +204,8 @@ def _show(outcomes: list[tuple[Item, Outcome]]) -> None:
     for item, outcome in outcomes:
         out.print(f"[bold]{escape(item.title)}[/]", highlight=False, soft_wrap=True)
         out.print(f"published: {item.published}", highlight=False, markup=False, soft_wrap=True)
+        if outcome.ours:
+            out.print(f"ours: {outcome.ours}", highlight=False, markup=False, soft_wrap=True)
         for table in outcome.tables:
             shown = Table(
                 title=escape(table.title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_edge=False
@@ -122,10 +216,12 @@ def _show(outcomes: list[tuple[Item, Outcome]]) -> None:
                 shown.add_row(*map(escape, row))
             out.print(shown, end="\n\n")
         claims = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column in ("claim", "measured", "verdict"):
+        for column in ("claim", "measured", "n", "verdict"):
             claims.add_column(column)
         for claim in outcome.claims:
-            colour = colours.get(claim.verdict.state, "yellow")
-            verdict = f"[{colour}]{claim.verdict.state}[/]"
-            claims.add_row(escape(claim.text), claim.verdict.measured, verdict)
+            counted = not (claim.repeats or claim.own)
+            colour = colours.get(claim.verdict.state, "yellow") if counted else "dim"
+            why = f" (repeats {claim.repeats})" if claim.repeats else " (a question of ours)" if claim.own else ""
+            verdict = f"[{colour}]{claim.verdict.state}{escape(why)}[/]"
+            claims.add_row(escape(claim.text), escape(claim.verdict.measured), str(claim.verdict.n or "–"), verdict)
         out.print(claims, end="\n\n")

@@ -8,11 +8,24 @@ resumed is none of its business.
 import difflib
 import importlib
 
-from fedloom.reproduce.paper import Claim, Item, Outcome, Paper, Plot, Runs, Series, Setup, Table
+from fedloom.reproduce.paper import Claim, Item, Outcome, Paper, Plot, Reading, Runs, Series, Setup, Table
 
 PAPERS = ("ltc", "hhfl", "ddc", "csahfl", "camu")
 
-__all__ = ["PAPERS", "Claim", "Item", "Outcome", "Paper", "Plot", "Runs", "Series", "Setup", "Table", "find_items"]
+__all__ = [
+    "PAPERS",
+    "Claim",
+    "Item",
+    "Outcome",
+    "Paper",
+    "Plot",
+    "Reading",
+    "Runs",
+    "Series",
+    "Setup",
+    "Table",
+    "find_items",
+]
 
 
 def load(name: str) -> Paper:

@@ -6,22 +6,33 @@ FOLDER/PAPER.md                 the page: every outcome in the folder, whichever
 """
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedloom.numbers import NUMBERS
 from fedloom.reproduce.paper import Item, Outcome, Paper, Plot
-from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN
+from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN, OTHER_SCALE
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # told apart by colour-blind readers too
-MARKS = {HOLDS: "✔ holds", FAILS: "✘ does not hold", OPEN: "? undecided"}
+MARKS = {
+    HOLDS: "✔ holds",
+    FAILS: "✘ does not hold",
+    OPEN: "? undecided",
+    BUILT: "= by construction",
+    OTHER_SCALE: "– not tested at this scale",
+}
+REPEATED, OWN = "repeats", "own"  # why a claim is not counted, beside BUILT and OTHER_SCALE
 MOST_INSIDE = 5  # lines or bars whose names find room inside the axes
 
 
-def save(folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *, seeds: int, wall_s: float) -> None:
-    """Write what the item came to, and its pictures."""
+def save(
+    folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *, seeds: int, n_runs: int, wall_s: float
+) -> None:
+    """Write what the item came to, and its pictures. wall_s: of all its n_runs, one after the other."""
     place = folder / paper.key
     place.mkdir(parents=True, exist_ok=True)
     for plot in outcome.plots:
@@ -32,64 +43,170 @@ def save(folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *
         "published": item.published,
         "scale": scale,
         "seeds": seeds,
+        "runs": n_runs,
         "wall_s": round(wall_s),
+        "numbers": NUMBERS,
         "versions": {name: metadata.version(name) for name in ("fedloom", "torch")},
         **asdict(outcome),
     }
     (place / f"{item.key}-{scale}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def write_page(folder: Path, paper: Paper) -> Path:
-    """The page of a paper, out of everything that was saved in the folder."""
-    outcomes = [
+def read_outcomes(folder: Path, paper: Paper) -> list[dict[str, Any]]:
+    """Everything that was saved in the folder, in the order of the paper."""
+    return [
         json.loads(file.read_text(encoding="utf-8"))
         for item in paper.items
         for scale in paper.scales
         if (file := folder / paper.key / f"{item.key}-{scale}.json").exists()
     ]
-    parts = [f"# {paper.title}", paper.notes.strip(), _rules(paper), _overview(outcomes)]
+
+
+def write_page(folder: Path, paper: Paper) -> Path:
+    """The page of a paper, out of everything that was saved in the folder."""
+    outcomes = read_outcomes(folder, paper)
+    if not outcomes:
+        raise ValueError(
+            f"{folder / paper.key} holds no outcome of {paper.key}; make some: fedloom reproduce {paper.key}"
+        )
+    parts = [
+        f"# {paper.name}",
+        f"{paper.citation}.",
+        *_totals(outcomes),
+        _overview(outcomes),
+        _rules(paper),
+        "## How it was done",
+        paper.notes.strip(),
+        *_readings(paper),
+    ]
     parts += [_section(paper, outcome) for outcome in outcomes]
     page = folder / f"{paper.key}.md"
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     return page
 
 
+def tally(claims: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    """How many claims hold, do not, are undecided, and are not counted, and why.
+
+    >>> claim = {"text": "", "verdict": {"state": HOLDS}}
+    >>> sorted(tally([claim, claim | {"repeats": "Fig. 4"}, claim | {"own": True}]).items())
+    [('holds', 1), ('own', 1), ('repeats', 1)]
+    """
+    return Counter(_counted_as(claim) for claim in claims)
+
+
+def _counted_as(claim: Mapping[str, Any]) -> str:
+    state: str = claim["verdict"]["state"]
+    if claim.get("repeats"):
+        return REPEATED
+    if state in (BUILT, OTHER_SCALE):
+        return state
+    return OWN if claim.get("own") else state
+
+
+def _totals(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What it comes to, a line for every scale; outcomes of another version of the numbers are not counted."""
+    lines = []
+    for scale in dict.fromkeys(o["scale"] for o in reversed(outcomes)):
+        n = tally([claim for o in outcomes if o["scale"] == scale and _is_current(o) for claim in o["claims"]])
+        judged = n[HOLDS] + n[FAILS] + n[OPEN]
+        rest = [
+            f"{n[why]} {text}"
+            for why, text in (
+                (BUILT, "hold by construction"),
+                (REPEATED, "repeat another item's"),
+                (OTHER_SCALE, "are about figures that this scale does not test"),
+                (OWN, "are questions of our own"),
+            )
+            if n[why]
+        ]
+        old = sum(o["scale"] == scale and not _is_current(o) for o in outcomes)
+        lines.append(
+            f"**What it comes to at {scale} scale**: of {judged} claims judged, **{n[HOLDS]} hold, {n[FAILS]} do not, "
+            f"{n[OPEN]} {'is' if n[OPEN] == 1 else 'are'} undecided**."
+            + (f" Shown and not counted: {', '.join(rest)}." if rest else "")
+            + (
+                f" {old} of the items below were made with another version of the numbers and are left out."
+                if old
+                else ""
+            )
+        )
+    return lines
+
+
+def _is_current(outcome: Mapping[str, Any]) -> bool:
+    """Whether it was made with this version of the numbers; outcomes without a version are older than versions."""
+    return bool(outcome.get("numbers", 1) == NUMBERS)
+
+
 def _rules(paper: Paper) -> str:
     return (
-        f"Made by `fedloom reproduce {paper.key} --scale paper` or `laptop`, as each section says. A claim holds if the mean "
-        "over seeds minus and plus one standard deviation both satisfy it, does not hold if neither does, and is undecided "
-        "otherwise. What a paper says in words has been given a number in the claim; where ours leave the published ones, "
-        "that is a result too."
+        f"Made by `fedloom reproduce {paper.key} --scale paper` or `laptop`, as each section says. A claim holds if the 95 % "
+        "interval of the mean over seeds (Student's t; brackets, or ± in tables) lies within it, does not hold if it lies "
+        "outside, and is undecided otherwise or with fewer than three seeds; runs with the same seed are compared. "
+        "What a paper says in words has been given a number in the claim. Not counted are claims that could not have come out "
+        "otherwise, those that another item has already, published figures beside runs of another size, and questions of our own."
     )
 
 
-def _overview(outcomes: Sequence[dict[str, Any]]) -> str:
-    lines = ["| item | scale | seeds | holds | does not hold | undecided |", "|---|---|---|---|---|---|"]
+def _readings(paper: Paper) -> list[str]:
+    if not paper.readings:
+        return []
+    rows = [(r.of, r.tried, r.outcome) for r in paper.readings]
+    return [
+        "## Readings tried",
+        f"What the paper leaves open had to be read somehow; {len(rows)} readings were tried:",
+        _markdown(("of", "tried", "what came of it"), rows),
+    ]
+
+
+def _overview(outcomes: Sequence[Mapping[str, Any]]) -> str:
+    rows = []
     for outcome in outcomes:
-        states = [claim["verdict"]["state"] for claim in outcome["claims"]]
-        counts = " | ".join(str(states.count(state)) for state in (HOLDS, FAILS, OPEN))
-        lines.append(f"| {outcome['title']} | {outcome['scale']} | {outcome['seeds']} | {counts} |")
-    return "\n".join(lines)
+        n = tally(outcome["claims"])
+        counts = " ".join(f"{n[state]} {MARKS[state][0]}" for state in (HOLDS, FAILS, OPEN) if n[state])
+        others = sum(n.values()) - n[HOLDS] - n[FAILS] - n[OPEN]
+        verdict = ", ".join(filter(None, (counts, f"{others} not counted" if others else "")))
+        if not _is_current(outcome):
+            verdict = f"of another version, not counted: {verdict}"
+        where = f"{outcome['title']}, {outcome['scale']} scale, {_seeds(outcome)}"
+        rows.append((where, outcome["published"], outcome.get("ours") or "see below", verdict))
+    return _markdown(("item", "published", "ours", "verdict"), rows)
 
 
-def _section(paper: Paper, outcome: dict[str, Any]) -> str:
+def _seeds(outcome: Mapping[str, Any]) -> str:
+    return f"{outcome['seeds']} seed{'s' * (outcome['seeds'] > 1)}"
+
+
+def _section(paper: Paper, outcome: Mapping[str, Any]) -> str:
     scale = outcome["scale"]
-    minutes = outcome["wall_s"] / 60
+    made = outcome.get("numbers", 1)
+    old = "" if _is_current(outcome) else f" Made with version {made} of the numbers; this is version {NUMBERS}."
     parts = [
-        f"## {outcome['title']}",
+        f"## {outcome['title']}, {scale} scale",
         f"**Published**: {outcome['published']}",
-        f"**Ours**: `fedloom reproduce {paper.key}:{outcome['item']} --scale {scale}`, {outcome['seeds']} "
-        f"seed{'s' * (outcome['seeds'] > 1)}, {minutes:.1f} minutes of runs.",
-        _markdown(
-            ("claim", "measured", "verdict"),
-            [(c["text"], c["verdict"]["measured"], MARKS[c["verdict"]["state"]]) for c in outcome["claims"]],
-        ),
+        *([f"**Ours**: {outcome['ours']}"] if outcome.get("ours") else []),
+        f"`fedloom reproduce {paper.key}:{outcome['item']} --scale {scale}`, {_seeds(outcome)}, "
+        f"{outcome['wall_s'] / 60:.1f} minutes of runs.{old}",
+        _markdown(("claim", "measured", "n", "verdict"), [_claim_row(claim) for claim in outcome["claims"]]),
     ]
     for table in outcome["tables"]:
         parts += [f"{table['title']}:", _markdown(table["columns"], table["rows"])]
     for plot in outcome["plots"]:
         parts.append(f"![{plot['caption']}]({paper.key}/{plot['key']}-{scale}.svg)\n\n*{plot['caption']}*")
     return "\n\n".join(parts)
+
+
+def _claim_row(claim: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    verdict = claim["verdict"]
+    mark = MARKS[verdict["state"]]
+    if verdict["state"] == BUILT:
+        mark += f": {claim['because']}"
+    if claim.get("repeats"):
+        mark = f"({mark}) repeats {claim['repeats']}"
+    elif claim.get("own") and verdict["state"] not in (BUILT, OTHER_SCALE):
+        mark = f"({mark}) a question of ours"
+    return claim["text"], verdict["measured"].replace("; ", "<br>"), str(verdict.get("n") or "–"), mark
 
 
 def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -3,14 +3,17 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fedloom.numbers import NUMBERS
 from fedloom.record.runs import Run
-from fedloom.reproduce.verdicts import Verdict
+from fedloom.reproduce.verdicts import BUILT, FAILS, OTHER_SCALE, Verdict
 
 Setups = Mapping[Any, "Setup"]
 Runs = Mapping[Any, Sequence[Run]]  # label -> the runs of this setup, by ascending seed
+LAPTOP, PAPER = "laptop", "paper"
+SEEDS = {LAPTOP: 5, PAPER: 3}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,25 +23,47 @@ class Setup:
     scenario: Mapping[str, Any]
     method: str
 
-    def key(self) -> str:
-        """A hash of what decides the results but the seed: settings other than the defaults, and the method.
+    def key(self, numbers: int = NUMBERS) -> str:
+        """A hash of what decides the results but the seed: settings other than the defaults, the method, and the version
+        of the numbers that the code computes.
 
-        So runs stay valid when settings are added later; whether a default has changed is seen in the folder.
+        So runs stay valid when settings are added later, and only for the code that made them; whether a default has changed
+        is seen in the folder.
         """
         from fedloom.simulator import scenario
 
         content = scenario(self.scenario).model_dump(
             mode="json", exclude={"name", "description"}, exclude_defaults=True
         )
-        return hashlib.sha256(json.dumps([content, self.method], sort_keys=True).encode()).hexdigest()[:16]
+        decisive = [numbers, content, self.method]
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What the paper says (text), what we measured, and the verdict."""
+    """What the paper says (text), what we measured, and the verdict.
+
+    Shown and not counted are claims that could not have come out otherwise (because: why; if one does not hold all the same, it
+    counts), that are another item's again
+    (repeats: which), and questions of our own that the paper does not answer (own). absolute: about a published figure, which
+    only runs of the published size can meet.
+    """
 
     text: str
     verdict: Verdict
+    because: str = ""
+    repeats: str = ""
+    own: bool = False
+    absolute: bool = False
+
+    def at(self, scale: str) -> "Claim":
+        """With the state that it has at this scale."""
+        state = self.verdict.state
+        if self.because and state != FAILS:
+            state = BUILT
+        elif self.absolute and scale != PAPER:
+            state = OTHER_SCALE
+        return replace(self, verdict=replace(self.verdict, state=state))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,31 +104,63 @@ class Plot:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What an item came to."""
+    """What an item came to. ours: in one line, for beside the published."""
 
     claims: tuple[Claim, ...]
     tables: tuple[Table, ...] = ()
     plots: tuple[Plot, ...] = ()
+    ours: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """A figure or table: its setups by label at a scale ("laptop" or "paper"), and what their runs say."""
+    """A figure or table: its setups by label at a scale ("laptop" or "paper"), and what their runs say.
+
+    scales: those at which it is something else than another item. seeds: by scale, where it is not the usual number.
+    """
 
     key: str
     title: str
     published: str
     setups: Callable[[str], Setups]
     judge: Callable[[Runs], Outcome]
+    scales: tuple[str, ...] = (LAPTOP, PAPER)
+    seeds: Mapping[str, int] = field(default_factory=dict)
+
+    def outcome(self, runs: Runs, scale: str) -> Outcome:
+        """What the runs say, the claims with their states at this scale."""
+        found = self.judge(runs)
+        return replace(found, claims=tuple(claim.at(scale) for claim in found.claims))
+
+    def n_seeds(self, scale: str) -> int:
+        """Seeds by default: five at laptop scale, three at the paper's, unless the item says otherwise."""
+        return self.seeds.get(scale, SEEDS[scale])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A way to read what the paper leaves open that was tried: of what, which, and what came of it."""
+
+    of: str
+    tried: str
+    outcome: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """A paper: notes are for the head of its page, seeds the number of seeds by default."""
+    """A paper, by its own title, surnames of its authors, and where it stands; notes are for its page, readings those tried."""
 
     key: str
+    name: str
     title: str
+    authors: tuple[str, ...]
+    where: str
     notes: str
     items: tuple[Item, ...]
-    seeds: int = 3
-    scales: tuple[str, ...] = field(default=("laptop", "paper"))
+    readings: tuple[Reading, ...] = ()
+    scales: tuple[str, ...] = (LAPTOP, PAPER)
+
+    @property
+    def citation(self) -> str:
+        """Authors, title, where."""
+        return f"{', '.join(self.authors)}: “{self.title}”, {self.where}"
