@@ -46,6 +46,11 @@ def test_shares_grow_as_others_are_over_by_hand():
     assert equal_shares([], []).tolist() == [] and equal_shares([2, 2], [0, 3]).tolist() == [2.0, 5.0]
 
 
+def test_who_is_never_over_keeps_its_share():
+    """Two that never end are joined at 3 by one of 1 s, which gets a third of the band."""
+    assert equal_shares([1, 2, 3], [np.inf, np.inf, 1]).tolist() == [np.inf, np.inf, 3 + 3 * 1]
+
+
 def shared_step_by_step(clients):
     """The same by single events: up to the next begin or end, everybody who is sending gets an equal part of the time."""
     left, finish = {k: upload for k, (_, upload) in enumerate(clients)}, {}

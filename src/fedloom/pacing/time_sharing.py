@@ -49,7 +49,9 @@ def equal_shares(end_s: ArrayLike, upload_s: ArrayLike) -> Floats:
         who, left_s = np.concatenate((who, new)), np.concatenate((left_s, upload[new]))
         order = np.argsort(left_s, kind="stable")
         who, left_s = who[order], left_s[order]
-        over_s = t_s + np.cumsum(np.diff(left_s, prepend=0.0) * np.arange(len(who), 0, -1))
+        more_s = np.where(np.isinf(left_s), np.inf, 0.0)  # who is never over keeps its share
+        more_s[np.isfinite(left_s)] = np.diff(left_s[np.isfinite(left_s)], prepend=0.0)
+        over_s = t_s + np.cumsum(more_s * np.arange(len(who), 0, -1))
         n = int(np.searchsorted(over_s, until_s, side="right"))  # are over before somebody joins
         finish[who[:n]] = over_s[:n]
         if n < len(who):
