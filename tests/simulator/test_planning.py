@@ -13,13 +13,13 @@ from fedloom.radio import airtime_s
 from fedloom.simulator import make_method
 from fedloom.simulator.book import Model
 from fedloom.simulator.federation import Federation, World
+from fedloom.simulator.simple_plans import heads_in_the_middle
 from fedloom.simulator.planning import (
     SERVER_W,
     Work,
     choose_candidates,
     devices_of,
     heads_by_data_and_distance,
-    heads_in_the_middle,
     label_gradients,
     label_imbalance,
     make_plan,
@@ -53,7 +53,7 @@ def simulated(devices, method, topology, work):
         return Link(fixed_s=np.zeros(devices.n), rate_bit_s=rate, power_w=paid_w)
 
     snapshot = replace(
-        devices.snapshot(),
+        devices.snapshot(8.0 * work.model_bytes),
         cloud_via_edge=False,
         cloud_up=to_cloud(power, power),
         cloud_down=to_cloud(SERVER_W, 0.0),

@@ -48,7 +48,7 @@ def plan_fleet(
         from fedloom.fleet.table import read_fleet, read_gradients
         from fedloom.record.plan_page import Planned, summary, write_plan
         from fedloom.simulator import make_method
-        from fedloom.simulator.planning import Work, devices_of, heads_in_the_middle, make_plan, missing_columns
+        from fedloom.simulator.planning import Work, devices_of, make_plan, missing_columns
 
         where = folder or Path("plans") / f"{file.stem}-{method.partition(':')[0]}"
         if where.exists() and not where.is_dir():
@@ -134,7 +134,7 @@ def _method(
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
     from fedloom.simulator import make_method
-    from fedloom.simulator.planning import DATA_WEIGHT, heads_by_data_and_distance, heads_in_the_middle
+    from fedloom.simulator.planning import DATA_WEIGHT, heads_by_data_and_distance
 
     name, _, options = text.partition(":")
     chosen = make_method(text)
