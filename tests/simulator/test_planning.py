@@ -13,7 +13,6 @@ from fedloom.radio import airtime_s
 from fedloom.simulator import make_method
 from fedloom.simulator.book import Model
 from fedloom.simulator.federation import Federation, World
-from fedloom.simulator.simple_plans import heads_in_the_middle
 from fedloom.simulator.planning import (
     SERVER_W,
     Work,
@@ -26,6 +25,7 @@ from fedloom.simulator.planning import (
     missing_columns,
     predict,
 )
+from fedloom.simulator.simple_plans import heads_in_the_middle
 
 WORK = Work(model_bytes=40_000, local_steps=3, edge_rounds=4)
 

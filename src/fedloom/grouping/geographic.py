@@ -95,7 +95,10 @@ def _k_means(points: Floats, k: int, rng: np.random.Generator, n_starts: int = S
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     seed = int(rng.integers(2**31))
-    with warnings.catch_warnings(), threadpool_limits(limits=1):  # waiting for threads takes longer than such small sums
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(limits=1),
+    ):  # waiting for threads takes longer than such small sums
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than clusters
         label = KMeans(k, n_init=n_starts, random_state=seed).fit_predict(points)
     return _all_used(np.asarray(label, dtype=np.int64), k)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom import radio
 from fedloom.simulator.planning import SERVER_W, Devices, Plan
 
 Floats = NDArray[np.float64]
@@ -55,8 +56,8 @@ def lonely_devices(devices: Devices, bits: float, within_s: float) -> list[WeakL
     head, head_m = allowed[index[own, near]], away[own, near]
     alone = np.isinf(head_m)  # the only candidate
     weaker_w = np.minimum(devices.power_w, devices.power_w[head])
-    head_s = np.where(alone, np.inf, bits / devices.rates(np.where(alone, 1.0, head_m), weaker_w))
-    server_s = bits / devices.rates(devices.to_server_m, np.minimum(devices.power_w, SERVER_W))
+    head_s = np.where(alone, np.inf, radio.airtime_s(bits, devices.rates(np.where(alone, 1.0, head_m), weaker_w)))
+    server_s = radio.airtime_s(bits, devices.rates(devices.to_server_m, np.minimum(devices.power_w, SERVER_W)))
     at_server = server_s <= head_s
     other, distance = np.where(at_server, -1, head), np.where(at_server, devices.to_server_m, head_m)
     return _slower(devices, own, other, distance, np.minimum(head_s, server_s), bits, within_s)

@@ -1,7 +1,7 @@
 """Plans that anybody would try first: k-means on positions, heads in the middle. What a method's plan is compared with.
 
     geographic    as many clusters as are asked for
-    k-means       every number of clusters k, and of all of them the fastest plan and the one of least energy
+    k-means       every number of clusters k, three starts each, and of all of them the fastest plan and the one of least energy
 
 The head of a cluster is the candidate nearest to its middle, and devices report to the nearest head: the simple form; who would
 give the cluster the least seconds or joules as its head is not looked for. Capacities are kept, cluster by cluster: a candidate
@@ -29,16 +29,16 @@ from fedloom.simulator.planning import Devices, Plan, Work, make_plan
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-ALL_K = 100  # candidates up to which every k is tried, and devices up to which k-means starts ten times
-FEW_STARTS = 2  # of k-means, in larger fleets
+ALL_K = 100  # candidates up to which every k is tried
+STARTS = 3  # of k-means for every k
 GRID = 24  # numbers of clusters that are tried for more
 EXCHANGES = 20  # of heads
 CLOSED = 6  # heads that are looked at for one
 MOST_K = 1000  # of them: distances of all devices to all heads are kept
 
 
-def heads_in_the_middle(devices: Devices, n_clusters: int) -> Group:
-    """Clusters of neighbours by k-means, the head in the middle, devices at the nearest head with room.
+def heads_in_the_middle(devices: Devices, n_clusters: int, n_starts: int = 10) -> Group:
+    """Clusters of neighbours by k-means, best of so many starts, the head in the middle, devices at the nearest head with room.
 
     As many clusters as asked for; more only if no so many candidates have room for everybody, fewer if there are not so many
     candidates. If even all candidates have no room, capacities are not kept, and the notes count the heads that are
@@ -50,8 +50,7 @@ def heads_in_the_middle(devices: Devices, n_clusters: int) -> Group:
         if room[allowed].sum() < devices.n:
             room = np.full(devices.n, devices.n)
         k = min(max(n_clusters, fewest_heads(room[allowed], devices.n)), len(allowed))
-        starts = 10 if devices.n <= ALL_K else FEW_STARTS
-        found = geographic_clusters(devices.position_m, n_clusters=k, n_starts=starts, rng=rng)
+        found = geographic_clusters(devices.position_m, n_clusters=k, n_starts=n_starts, rng=rng)
         heads = _heads_with_room(devices.position_m, found.clusters, allowed, room)
         heads, cluster = _shortened(devices.position_m, heads, allowed, room)
         clusters = [np.flatnonzero(cluster == c) for c in range(k)]
@@ -86,25 +85,24 @@ def k_means_plans(
     devices: Devices,
     method: Method,
     work: Work,
-    make_rng: Callable[[], np.random.Generator],
+    rng: np.random.Generator,
     watch: Callable[[int], None] | None = None,
 ) -> KMeansPlans:
-    """`method` with clusters by k-means for every k, or for a grid of GRID numbers if there are more than ALL_K candidates.
-
-    make_rng: the same random numbers for every k, so that one k alone gives the same plan again. watch: called with every k.
-    """
+    """`method` with clusters by k-means for every k, or for a grid of GRID numbers if there are more than ALL_K candidates,
+    and STARTS of k-means for each. watch: called with every k."""
     tried = numbers_of_clusters(devices)
     plans = []
     for k in tried:
         if watch is not None:
             watch(k)
-        plans.append(make_plan(devices, method.with_(group=heads_in_the_middle(devices, k)), work, make_rng()))
+        alike = method.with_(group=heads_in_the_middle(devices, k, n_starts=1))
+        plans += [make_plan(devices, alike, work, rng) for _ in range(STARTS)]
     together = [plan for plan in plans if 2 * plan.n_clusters <= devices.n] or plans[:1]
     fastest = min(together, key=lambda plan: (plan.time_s, plan.ledger.total_j))
     frugal = min(together, key=lambda plan: (plan.ledger.total_j, plan.time_s))
     named = {method.name: fastest}
-    if frugal.n_clusters != fastest.n_clusters:
-        named[f"{method.name}, least energy"] = frugal
+    if frugal is not fastest:
+        named[f"{method.name} by J"] = frugal
     alone = min(plans, key=lambda plan: plan.time_s)
     return KMeansPlans(plans=named, tried=tried, alone=alone if alone.time_s < fastest.time_s else None)
 
@@ -135,7 +133,9 @@ def _heads_with_room(position_m: Floats, clusters: list[Ints], allowed: Ints, ca
     for c in np.argsort(-size, kind="stable").tolist():
         column[c] = int((cost[c] + free).argmin())
         free[column[c]] = np.inf
-    while capacity[allowed[column]].sum() < len(position_m):  # exchange one for another with more room, the cheapest for it
+    while capacity[allowed[column]].sum() < len(
+        position_m
+    ):  # exchange one for another with more room, the cheapest for it
         more = capacity[allowed] - capacity[allowed[column]][:, None]  # (k, m)
         dearer = cost - cost[np.arange(len(column)), column][:, None]
         price = np.where((more > 0) & (free == 0), dearer / np.maximum(more, 1), np.inf)
