@@ -285,7 +285,7 @@ def draw_map(planned: Planned, path: Path) -> None:
     )
     title, words = _headline(planned)
     lines = [words, *planned.compared[:2]]
-    axes.set_title(title + "\n" * len(lines), loc="left", fontsize=15, weight="bold", parse_math=False)
+    axes.set_title(title, loc="left", fontsize=15, weight="bold", parse_math=False, pad=8 + 15 * len(lines))
     axes.text(
         0, 1.012, "\n".join(lines), transform=axes.transAxes, fontsize=10.5, color=GREY, va="bottom", parse_math=False
     )
@@ -326,7 +326,7 @@ def _towards_server(planned: Planned) -> Floats:
 
 
 def _server_key(planned: Planned) -> str:
-    return "head reports to server" + ("" if planned.plan.n_clusters <= FEW_HEADS else " (direction)")
+    return "head reports to server" if planned.plan.n_clusters <= FEW_HEADS else "towards the server"
 
 
 def _arrow_to_server(axes: Any, planned: Planned, low: Floats, high: Floats) -> None:

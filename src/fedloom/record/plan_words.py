@@ -98,10 +98,11 @@ def slow_words(ids: Sequence[str], links: Sequence[WeakLink], plan: Plan, bits: 
     """A warning of links of a plan that take long."""
     link = links[0]
     to = "the server" if link.other < 0 else f"its head {ids[link.other]}"
+    rate = si(bits / link.seconds, "bit/s")
     return (
-        f"{plan.name}: {ids[link.device]} reports over {si(link.distance_m, 'm')} to {to}, at "
-        f"{si(bits / link.seconds, 'bit/s')}: one model takes {duration(link.seconds)}, {link.missing_db:.1f} dB short of a link that carries it within "
-        f"{duration(within_s)}{_and_more(ids, links)}. Check the position, let a device near it be a head, or leave it out"
+        f"{plan.name}: {ids[link.device]} reports over {si(link.distance_m, 'm')} to {to}, at {rate}: one model takes "
+        f"{duration(link.seconds)}, {link.missing_db:.1f} dB short of a link that carries it within {duration(within_s)}"
+        f"{_and_more(ids, links)}. Check the position, let a device near it be a head, or leave it out"
     )
 
 
@@ -127,11 +128,11 @@ def budget_words(plan: Plan, comparable: Plan) -> str | None:
     own_j, other_j = plan.ledger.total_j, comparable.ledger.total_j
     if own_j <= other_j * (1 + 1e-6):
         return None
-    inside = [float(p.ledger.energy_j[HOPS.index("device_head")].sum()) for p in (plan, comparable)]
+    inside = [si(float(p.ledger.energy_j[HOPS.index("device_head")].sum()), "J") for p in (plan, comparable)]
     return (
         f"{plan.name} takes {si(own_j, 'J')}, {100 * (own_j / other_j - 1):.0f} % more than {comparable.name} "
-        f"({si(other_j, 'J')}), whose energy is its budget: extra edge rounds cost it nothing, as computing has no price here and links between devices "
-        f"and heads are not in the budget; they take {si(inside[0], 'J')} against {si(inside[1], 'J')}"
+        f"({si(other_j, 'J')}), whose energy is its budget: extra edge rounds cost it nothing, as computing has no price here "
+        f"and links between devices and heads are not in the budget; they take {inside[0]} against {inside[1]}"
     )
 
 

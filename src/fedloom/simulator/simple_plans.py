@@ -12,6 +12,7 @@ together.
 K devices, m candidates, k heads.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,7 +34,7 @@ ALL_K = 100  # candidates up to which every k is tried
 STARTS = 3  # of k-means for every k
 GRID = 24  # numbers of clusters that are tried for more
 EXCHANGES = 20  # of heads
-CLOSED = 6  # heads that are looked at for one
+OPENED, CLOSED = 3, 5  # candidates and heads that are looked at for one
 MOST_K = 1000  # of them: distances of all devices to all heads are kept
 
 
@@ -148,8 +149,8 @@ def _heads_with_room(position_m: Floats, clusters: list[Ints], allowed: Ints, ca
 def _shortened(position_m: Floats, heads: Ints, allowed: Ints, capacity: Ints) -> tuple[Ints, Ints]:
     """Heads (k,) and the cluster of each device (K,), with heads exchanged where capacities keep devices from their nearest.
 
-    At most EXCHANGES times the candidate nearest to who reports farthest takes the place of one of the CLOSED heads whose
-    members have the shortest ways to others.
+    At most EXCHANGES times one of the OPENED candidates nearest to who reports farthest takes the place of one of the CLOSED
+    heads whose members have the shortest ways to others.
     """
     cluster, away = _nearest_with_room(position_m, heads, capacity)
     own = np.arange(len(cluster))
@@ -160,12 +161,12 @@ def _shortened(position_m: Floats, heads: Ints, allowed: Ints, capacity: Ints) -
         if not len(kept) or not len(unused):
             break
         farthest = position_m[kept[way_m[kept].argmax()]]
-        opened = unused[radio.distances(farthest[None], position_m[unused])[0].argmin()]
+        near = unused[np.argsort(radio.distances(farthest[None], position_m[unused])[0], kind="stable")[:OPENED]]
         others = away.copy()
         others[own, cluster] = np.inf
         closing_m = np.bincount(cluster, others.min(axis=1) - way_m, len(heads))
         best, best_m = None, float(way_m.sum()) * (1 - 1e-9)
-        for c in np.argsort(closing_m, kind="stable")[:CLOSED].tolist():
+        for opened, c in itertools.product(near, np.argsort(closing_m, kind="stable")[:CLOSED]):
             exchanged = heads.copy()
             exchanged[c] = opened
             if capacity[exchanged].sum() >= len(position_m):
