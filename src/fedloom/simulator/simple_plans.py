@@ -115,7 +115,7 @@ def numbers_of_clusters(devices: Devices) -> list[int]:
     if most <= ALL_K:
         return list(range(least, most + 1))
     most = max(least, min(most, MOST_K))
-    return np.unique(np.geomspace(least, most, GRID).round().astype(np.int64)).tolist()
+    return [int(k) for k in np.unique(np.geomspace(least, most, GRID).round())]
 
 
 def _heads_with_room(position_m: Floats, clusters: list[Ints], allowed: Ints, capacity: Ints) -> Ints:
