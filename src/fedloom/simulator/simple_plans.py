@@ -92,20 +92,28 @@ def k_means_plans(
     """`method` with clusters by k-means for every k, or for a grid of GRID numbers if there are more than ALL_K candidates,
     and STARTS of k-means for each. watch: called with every k."""
     tried = numbers_of_clusters(devices)
-    plans = []
+    fastest: Plan | None = None
+    frugal: Plan | None = None
+    alone: Plan | None = None
     for k in tried:
         if watch is not None:
             watch(k)
         alike = method.with_(group=heads_in_the_middle(devices, k, n_starts=1))
-        plans += [make_plan(devices, alike, work, rng) for _ in range(STARTS)]
-    together = [plan for plan in plans if 2 * plan.n_clusters <= devices.n] or plans[:1]
-    fastest = min(together, key=lambda plan: (plan.time_s, plan.ledger.total_j))
-    frugal = min(together, key=lambda plan: (plan.ledger.total_j, plan.time_s))
+        for _ in range(STARTS):  # of each only the best are kept, which are large
+            plan = make_plan(devices, alike, work, rng)
+            if fastest is None or frugal is None:
+                fastest = frugal = plan
+            elif 2 * plan.n_clusters > devices.n:
+                alone = plan if alone is None or plan.time_s < alone.time_s else alone
+            else:
+                fastest = min(fastest, plan, key=lambda one: (one.time_s, one.ledger.total_j))
+                frugal = min(frugal, plan, key=lambda one: (one.ledger.total_j, one.time_s))
+    assert fastest is not None and frugal is not None
     named = {method.name: fastest}
     if frugal is not fastest:
         named[f"{method.name} by J"] = frugal
-    alone = min(plans, key=lambda plan: plan.time_s)
-    return KMeansPlans(plans=named, tried=tried, alone=alone if alone.time_s < fastest.time_s else None)
+    faster = alone is not None and alone.time_s < fastest.time_s
+    return KMeansPlans(plans=named, tried=tried, alone=alone if faster else None)
 
 
 def numbers_of_clusters(devices: Devices) -> list[int]:
