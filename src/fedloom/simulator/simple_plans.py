@@ -4,10 +4,9 @@
     k-means       every number of clusters k, three starts each, and of all of them the fastest plan and the one of least energy
 
 The head of a cluster is the candidate nearest to its middle, and devices report to the nearest head: the simple form; who would
-give the cluster the least seconds or joules as its head is not looked for. Capacities are kept, cluster by cluster: a candidate
-without room for the cluster counts as far away as those it turns away would have to go. Where they still keep a device
-from its nearest head, heads are exchanged for candidates near those who report farthest, as long as that shortens all ways
-together.
+give the cluster the least seconds or joules as its head is not looked for. Capacities are kept, and where they keep a device
+from its nearest head, so that it would report far away, heads are exchanged for candidates near those who report farthest,
+as long as that shortens all ways together: room counts where the devices are, not in the whole fleet.
 
 K devices, m candidates, k heads.
 """
@@ -127,16 +126,11 @@ def numbers_of_clusters(devices: Devices) -> list[int]:
 
 
 def _heads_with_room(position_m: Floats, clusters: list[Ints], allowed: Ints, capacity: Ints) -> Ints:
-    """Heads (k,), different candidates with room for everybody in all: for the largest cluster first, the one that costs its
-    members the fewest metres, from the middle to it for those it has room for and to the next middle for the others."""
+    """Heads (k,), different candidates with room for everybody in all: the nearest to the middle of each cluster, the largest
+    first; then those are exchanged for others with more room, the cheapest in metres of members for it, until there is enough."""
     size = np.array([len(members) for members in clusters])
     middle = np.stack([position_m[members].mean(axis=0) for members in clusters])
-    away = radio.distances(middle, position_m[allowed])  # (k, m)
-    between = radio.distances(middle, middle)
-    np.fill_diagonal(between, np.inf)
-    next_m = between.min(axis=1) if len(clusters) > 1 else np.zeros(1)
-    served = np.minimum(size[:, None], capacity[allowed])
-    cost = served * away + (size[:, None] - served) * next_m[:, None]
+    cost = size[:, None] * radio.distances(middle, position_m[allowed])  # (k, m)
     free = np.zeros(len(allowed))  # infinite for who is taken
     column = np.empty(len(clusters), dtype=np.int64)
     for c in np.argsort(-size, kind="stable").tolist():
