@@ -136,9 +136,7 @@ def _heads_with_room(position_m: Floats, clusters: list[Ints], allowed: Ints, ca
     for c in np.argsort(-size, kind="stable").tolist():
         column[c] = int((cost[c] + free).argmin())
         free[column[c]] = np.inf
-    while capacity[allowed[column]].sum() < len(
-        position_m
-    ):  # exchange one for another with more room, the cheapest for it
+    while capacity[allowed[column]].sum() < len(position_m):
         more = capacity[allowed] - capacity[allowed[column]][:, None]  # (k, m)
         dearer = cost - cost[np.arange(len(column)), column][:, None]
         price = np.where((more > 0) & (free == 0), dearer / np.maximum(more, 1), np.inf)
