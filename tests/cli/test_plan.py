@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fedloom.cli.app import app
 from fedloom.grouping import exact_heads, head_problem
+from fedloom.record.plan_words import si
 from fedloom.simulator.planning import _search
 
 pytestmark = pytest.mark.slow
@@ -55,7 +56,7 @@ def test_a_plan_leaves_tables_a_map_and_a_page(here):
     assert {row["head"] for row in devices} == heads == {row["head"] for row in clusters}
     assert sum(int(row["devices"]) for row in clusters) == 24
     totals = found["per_cloud_round"]
-    assert list(totals) == ["ddc", "flat", "geographic"]
+    assert list(totals)[:4] == ["ddc", "flat", "geographic", "k-means"]
     assert sum(float(row["joules"]) for row in devices) == pytest.approx(totals["ddc"]["joules"], rel=1e-4)
     assert max(float(row["cloud_round_s"]) for row in clusters) == pytest.approx(totals["ddc"]["seconds"])
     assert totals["flat"]["bytes"] == totals["flat"]["server_bytes"] == 24 * 5 * 2 * 20000
@@ -97,10 +98,15 @@ def test_gradients_weigh_as_alpha_says(here):
 
 def test_a_proven_plan_for_a_handful(here):
     found = json.loads(plan("bare.csv", "--exact", "--candidates", 4, "--server", "2000,0", "--json", "-q"))
-    assert found["notes"][0].startswith("the plan is proven to be the best one with heads among the 4 devices")
+    said = found["notes"][0]
+    assert said.startswith(
+        "the plan is proven to have the least sum of the metres from devices to heads and from heads"
+    )
+    assert "for heads among the 4 devices considered (--candidates)" in said
+    assert said.endswith("It is not proven for seconds, joules, the worst device or imbalance")
 
 
-@pytest.mark.parametrize("method", ["geographic", "ltc", "fedavg", "random_clusters"])
+@pytest.mark.parametrize("method", ["geographic", "k-means", "ltc", "fedavg", "random_clusters"])
 def test_other_methods_plan_too(here, method):
     found = json.loads(plan("fleet.csv", "--method", method, "--json", "-q"))
     assert found["method"] == method and (here / "plans" / f"fleet-{method}" / "plan.html").exists()
@@ -154,11 +160,21 @@ def test_errors_are_one_line_and_exit_code_2(here):
 
 @pytest.mark.slow
 def test_the_example_city(here):
-    found = json.loads(plan(CITY, "--model", "lenet5", "--json", "-q"))
+    text = plan(CITY, "--model", "lenet5", "--out", "o")
+    shown = (
+        (CITY.parents[1] / "docs" / "plan.md").read_text(encoding="utf-8").split("```\n300 devices")[1].split("```")[0]
+    )
+    printed = [line.rstrip() for line in text.splitlines()]
+    assert [line for line in shown.splitlines()[1:] if line not in printed] == []  # the page shows what is printed
+    found = json.loads(Path("o/plan.json").read_text())
     totals = found["per_cloud_round"]
     assert found["n_devices"] == 300 and found["would_improve"].keys() == {"--gradients"}
     assert totals["ddc"]["joules"] < totals["flat"]["joules"] and totals["ddc"]["seconds"] < totals["flat"]["seconds"]
     assert totals["ddc"]["label_imbalance"] < totals["geographic"]["label_imbalance"]
+    fastest, own = (f"{totals[name]['seconds']:.3g}" for name in ("k-means", "ddc"))
+    k = totals["k-means"]["clusters"]
+    assert found["compared"][0] == f"k-means with {k} clusters is faster: {fastest} s against {own} s"
+    assert any("k-means was tried with k = 5 to 66 clusters" in note for note in found["notes"])
 
 
 def test_rounds_and_powers_of_clusters_are_shown_where_they_differ(here):
@@ -170,6 +186,92 @@ def test_rounds_and_powers_of_clusters_are_shown_where_they_differ(here):
     assert all(f"{1000 * watt:.3g}" in shown for watt in heads.values())
     assert len({row["edge_rounds"] for row in clusters}) > 1
     assert "Per cluster" not in plan("fleet.csv", "--method", "geographic")
+
+
+def test_the_terminal_and_the_page_say_how_the_plan_stands_against_simple_ones(here):
+    text = plan("fleet.csv", "--server", "1500,0", "--out", "o", "-q")
+    saved = json.loads(Path("o/plan.json").read_text())
+    totals, said = saved["per_cloud_round"], saved["compared"]
+    simple = [totals[name] for name in totals if name != "ddc"]
+    assert len(said) == 4 and all(line in text for line in said)
+    assert all(line in Path("o/plan.html").read_text() for line in said)
+    for line, (measure, unit) in zip(said, {"seconds": "s", "joules": "J", "most_joules_of_a_device": "J"}.items()):
+        best, own = min(total[measure] for total in simple), totals["ddc"][measure]
+        assert line.startswith("ddc") == (own < best)
+        assert all(si(value, unit) in line for value in (best, own))
+
+
+def test_the_best_k_can_be_planned_itself(here):
+    rival = json.loads(plan("fleet.csv", "--json", "-q"))["per_cloud_round"]["k-means"]
+    found = json.loads(plan("fleet.csv", "--method", "k-means", "--json", "-q"))
+    assert found["per_cloud_round"]["k-means"] == rival and "geographic" in found["per_cloud_round"]
+    with pytest.raises(ValueError, match="k-means in a plan tries all numbers of clusters and has no options"):
+        plan("fleet.csv", "--method", "k-means:n_clusters=3")
+    with pytest.raises(ValueError, match="--alpha is for method ddc, and has no effect on k-means"):
+        plan("fleet.csv", "--method", "k-means", "--alpha", 0.1)
+
+
+def munich(*others):
+    rng = np.random.default_rng(5)
+    near = [
+        f"m{k},{48.137 + dy:.6f},{11.575 + dx:.6f}" for k, (dy, dx) in enumerate(rng.uniform(-0.005, 0.005, (9, 2)))
+    ]
+    Path("munich.csv").write_text("\n".join(["id,lat,lon", *near, *others]))
+
+
+def test_a_device_that_nothing_reaches_is_refused_by_name_and_decibels(here):
+    munich("sydney,-33.8688,151.2093")
+    with pytest.raises(
+        ValueError, match=r"sydney is 1[0-9],[0-9]00 km away from .* more than a million years"
+    ) as refused:
+        plan("munich.csv")
+    assert "dB too weak to carry it within a day. Correct the position, leave the device out" in str(refused.value)
+    munich("nearly,48.27,11.575", "there,48.2701,11.575")  # near each other, 15 km from the server
+    with pytest.raises(ValueError, match=r"ddc has .* report over 14.8 km to the server.*Give the server's position"):
+        plan("munich.csv", "--server", "48.137,11.575")
+
+
+def test_a_slow_link_is_a_warning_in_the_terminal_and_on_the_page(here):
+    munich("outside,48.172,11.575")  # 3.9 km
+    done = CliRunner().invoke(app, ["plan", "munich.csv", "--server", "48.137,11.575", "--out", "o", "--quiet"])
+    [said] = json.loads(Path("o/plan.json").read_text())["warnings"][:1]
+    assert "outside reports over 3." in said and " dB short of a link that carries it within 10 min" in said
+    assert f"warning: {said}" in done.stderr and 'class="warn">ddc: outside' in Path("o/plan.html").read_text()
+    munich()
+    assert json.loads(plan("munich.csv", "--json", "-q"))["warnings"] == []
+
+
+def test_degrees_come_back_in_the_tables(here):
+    munich()
+    plan("munich.csv", "--out", "o", "-q")
+    given = {row["id"]: (float(row["lat"]), float(row["lon"])) for row in rows_of("munich.csv")}
+    for row in rows_of("o/devices.csv"):
+        assert (float(row["latitude"]), float(row["longitude"])) == given[row["id"]]
+    for row in rows_of("o/clusters.csv"):
+        assert (float(row["latitude"]), float(row["longitude"])) == given[row["head"]]
+    saved = json.loads(Path("o/plan.json").read_text())
+    assert saved["server_latitude_longitude"] == pytest.approx(np.mean(list(given.values()), axis=0), abs=1e-4)
+    assert "(latitude, longitude)" in Path("o/plan.html").read_text()
+    plan("bare.csv", "--out", "metres", "-q")
+    assert "latitude" not in rows_of("metres/devices.csv")[0]
+
+
+def test_what_camu_asks_of_heads_and_of_its_budget_is_said(here):
+    args = "fleet.csv", "--method", "camu", "--server", "1500,0", "--json", "-q", "--out", "o"
+    found = json.loads(plan(*args))
+    said = " ".join(found["notes"])
+    totals, power = found["per_cloud_round"], {row["id"]: float(row["tx_power_w"]) for row in rows_of("o/devices.csv")}
+    own = {row["id"]: float(row["tx_power_w"]) for row in rows_of("fleet.csv")}
+    heads = [row["head"] for row in rows_of("o/clusters.csv")]
+    above = [head for head in heads if power[head] > own[head] * (1 + 1e-5)]
+    worst = max(heads, key=lambda head: power[head] / own[head])
+    assert (
+        above and f"camu tells {len(above)} of {len(heads)} heads to send" in said and f"the worst is {worst}," in said
+    )
+    more = totals["camu"]["joules"] / totals["camu_ungated"]["joules"] - 1
+    assert more > 0.01 and f"{100 * more:.0f} % more than camu_ungated" in said
+    assert "one after the other, from when all are ready; side by side" in said
+    assert found["compared"][0].startswith("not the same work: clusters of camu run")
 
 
 def test_a_wider_band_makes_rounds_shorter_and_must_be_positive(here):
@@ -190,17 +292,22 @@ def test_heads_in_the_middle_have_room_if_there_is_some_and_else_are_counted(her
     few = [f"{100 * k},0,2,{'yes' if k < 2 else 'no'}" for k in range(9)]
     Path("few.csv").write_text("\n".join(["x_m,y_m,capacity,candidate", *few]))
     found = json.loads(plan("few.csv", "--method", "geographic", "--json", "--quiet"))
-    [said] = [note for note in found["notes"] if "more devices than their capacity" in note]
-    assert said.startswith("geographic: 1 of 2 heads")
+    said = [note for note in found["notes"] if "more devices than their capacity" in note]
+    assert [note.partition(" heads")[0] for note in said] == ["geographic: 1 of 2", "k-means: 1 of 2"]
 
 
 def test_a_proof_says_among_which_heads(here):
     rng = np.random.default_rng(3)
     Path("twelve.csv").write_text("x_m,y_m\n" + "\n".join(f"{x:.0f},{y:.0f}" for x, y in rng.uniform(0, 500, (12, 2))))
+    rows = [f"{x:.0f},{y:.0f},{k},{9 - k}" for k, (x, y) in enumerate(rng.uniform(0, 500, (8, 2)))]
+    Path("labels.csv").write_text("\n".join(["x_m,y_m,label_a,label_b", *rows]))
     text = json.loads(plan("twelve.csv", "--exact", "--json", "--quiet"))["notes"][0]
-    assert "proven to be the best one with heads among the 10 devices considered (--candidates)" in text
+    assert "to the server, for heads among the 10 devices considered (--candidates): 0." in text
     text = json.loads(plan("bare.csv", "--exact", "--json", "--quiet"))["notes"][0]
-    assert "proven to be the best one, with an objective" in text
+    assert "to the server, for heads: 0." in text
+    text = json.loads(plan("labels.csv", "--exact", "--alpha", 0.3, "--json", "--quiet"))["notes"][0]
+    assert "the least sum of 0.7 times the metres" in text
+    assert "plus 0.3 times the likeness of gradients inside clusters for heads: " in text
 
 
 def test_labels_that_tell_nothing_do_not_change_the_plan(here):

@@ -52,6 +52,14 @@ def test_degrees_become_metres_around_the_middle(table):
         fleet.to_metres((500, 0))
 
 
+def test_degrees_come_out_as_they_came_in(table):
+    places = [(48.137154, 11.576124), (48.2, 11.7), (-33.8688197, 151.2092955), (0.0, -179.9999999)]
+    fleet = read_fleet(table("lat,lon", *(f"{lat},{lon}" for lat, lon in places)))
+    assert [fleet.to_degrees(point) for point in fleet.position_m] == places
+    assert fleet.to_degrees(fleet.to_metres((48.15, 11.6))) == (48.15, 11.6)
+    assert read_fleet(table("x_m,y_m", "0,0")).to_degrees(np.zeros(2)) is None
+
+
 def test_distances_agree_with_the_great_circle(table):
     a, b = np.deg2rad([48.1, 11.5]), np.deg2rad([48.2, 11.7])
     half = np.sin((b - a) / 2) ** 2

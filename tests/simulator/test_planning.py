@@ -18,14 +18,15 @@ from fedloom.simulator.planning import (
     Work,
     choose_candidates,
     devices_of,
+    exchange_of,
     heads_by_data_and_distance,
-    heads_in_the_middle,
     label_gradients,
     label_imbalance,
     make_plan,
     missing_columns,
     predict,
 )
+from fedloom.simulator.simple_plans import heads_in_the_middle
 
 WORK = Work(model_bytes=40_000, local_steps=3, edge_rounds=4)
 
@@ -53,7 +54,7 @@ def simulated(devices, method, topology, work):
         return Link(fixed_s=np.zeros(devices.n), rate_bit_s=rate, power_w=paid_w)
 
     snapshot = replace(
-        devices.snapshot(),
+        devices.snapshot(8.0 * work.model_bytes),
         cloud_via_edge=False,
         cloud_up=to_cloud(power, power),
         cloud_down=to_cloud(SERVER_W, 0.0),
@@ -116,6 +117,41 @@ def test_a_member_sends_at_its_own_power_and_its_head_at_the_heads_by_hand():
     assert plan.joules.tolist() == pytest.approx([2 * 0.1 * down + 0.1 * to_server, 2 * 0.01 * up])
     assert plan.seconds[1] == pytest.approx(2 * (down + 0.01 + up))
     assert plan.bytes_sent.tolist() == [3000, 2000] and plan.bytes_received.tolist() == [3000, 2000]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_methods_see_the_links_that_a_plan_is_charged(seed):
+    """Unequal powers: seconds and joules of each link, by direction, are those of the ways of the plan; nobody is suspected."""
+    rng = np.random.default_rng(seed)
+    devices = fleet(14, seed, power_w=rng.choice([0.005, 0.02, 0.1, 0.3], 14))
+    topology, seen = random_topology(14, 3, seed), {}
+
+    def group(view, rng):
+        seen.update(link_s=view.link_s, link_j=view.link_j, cloud_j=view.cloud_j, trusted=view.trusted)
+        seen.update(cloud_s=view.uplink.seconds(view.model_bits))
+        return topology
+
+    make_plan(devices, make_method("ltc").with_(group=group, pace=make_method("ddc").pace, box_s=None), WORK, rng)
+    head = topology.host[topology.cover.argmax(axis=0)]
+    ways = exchange_of(devices, topology, head, np.ones(14, bool), 8.0 * WORK.model_bytes)
+    own = np.arange(14)
+    np.testing.assert_allclose(seen["link_s"][own, head], ways.client_up.seconds, rtol=1e-12)
+    np.testing.assert_allclose(seen["link_s"][head, own], ways.client_down.seconds, rtol=1e-12)
+    np.testing.assert_allclose(seen["link_j"][own, head], ways.client_up.legs[0].joules, rtol=1e-12)
+    np.testing.assert_allclose(seen["link_j"][head, own], ways.client_down.legs[0].joules, rtol=1e-12)
+    np.testing.assert_allclose(seen["cloud_s"][topology.host], ways.cloud_up.seconds, rtol=1e-12)
+    np.testing.assert_allclose(seen["cloud_j"][topology.host], ways.cloud_up.legs[0].joules, rtol=1e-12)
+    assert seen["trusted"].all()
+    assert (seen["link_s"] != seen["link_s"].T).any()  # the property says something
+
+
+def test_who_sends_in_turn_is_told_from_who_sends_side_by_side():
+    devices, topology = fleet(9, 1), random_topology(9, 3, 1)
+    plain, in_turn = (
+        predict(devices, make_method("ddc").with_(cloud_uplink=uplink), topology, WORK)
+        for uplink in (None, lambda ready_s, upload_s: ready_s.max() + np.cumsum(upload_s))
+    )
+    assert plain.side_by_side_s == plain.time_s == in_turn.side_by_side_s < in_turn.time_s
 
 
 def test_samples_per_second_need_the_samples_of_a_step():

@@ -11,6 +11,8 @@ from rich.table import Table
 
 from fedloom.cli.show import notes, out, progress
 
+K_MEANS = "k-means"
+BUDGETS = {"camu": "camu_ungated"}  # methods that get the energy of another as their budget
 MOST_CLUSTERS = 20  # shown one by one
 STAGES = ("reading", "choosing heads and clusters", "comparing", "drawing")
 
@@ -46,9 +48,12 @@ def plan_fleet(
 
         from fedloom._random import stream
         from fedloom.fleet.table import read_fleet, read_gradients
+        from fedloom.record import plan_words
         from fedloom.record.plan_page import Planned, summary, write_plan
         from fedloom.simulator import make_method
-        from fedloom.simulator.planning import Work, devices_of, heads_in_the_middle, make_plan, missing_columns
+        from fedloom.simulator.link_budget import DAY_S, lonely_devices, weak_links
+        from fedloom.simulator.planning import Work, devices_of, make_plan, missing_columns
+        from fedloom.simulator.simple_plans import heads_in_the_middle, k_means_plans
 
         where = folder or Path("plans") / f"{file.stem}-{method.partition(':')[0]}"
         if where.exists() and not where.is_dir():
@@ -62,6 +67,9 @@ def plan_fleet(
         size, model_words = _model_bytes(model_bytes, model, len(table.labels))
         work = Work(model_bytes=size, local_steps=local_steps, edge_rounds=edge_rounds)
 
+        if lonely := lonely_devices(devices, 8.0 * size, DAY_S):
+            raise ValueError(plan_words.lonely_words(table.ids, lonely, devices, size))
+
         stage(STAGES[1])
         chosen, own = _method(
             method,
@@ -71,18 +79,40 @@ def plan_fleet(
             exact,
             lambda k, objective: bar.update(task, figures=f"{k} heads, objective {objective:.4f}"),
         )
-        plan = make_plan(devices, chosen, work, stream(seed, "plan"))
+        near = make_method("geographic")
+        sweep = k_means_plans(
+            devices,
+            near.with_(name=K_MEANS),
+            work,
+            stream(seed, "plan"),
+            lambda k: bar.update(task, figures=f"k-means, {k} clusters"),
+        )
+        if chosen.name == K_MEANS:
+            plan = sweep.plans[K_MEANS]
+        else:
+            plan = make_plan(devices, chosen, work, stream(seed, "plan"))
+        if weak := weak_links(devices, plan, 8.0 * size, DAY_S):
+            raise ValueError(plan_words.refusal_words(table.ids, weak, plan, size))
 
         bar.update(task, figures="")
         stage(STAGES[2])
         others = {}
         if plan.topology.kind == "head":
-            flat, near = make_method("fedavg").with_(name="flat"), make_method("geographic")
+            flat = make_method("fedavg").with_(name="flat")
             others["flat"] = make_plan(devices, flat, work, stream(seed, "plan"))
             if chosen.name != near.name:
                 near = near.with_(group=heads_in_the_middle(devices, plan.n_clusters))
                 others[near.name] = make_plan(devices, near, work, stream(seed, "plan"))
+        others |= {name: one for name, one in sweep.plans.items() if name != chosen.name}
+        simple = tuple(others)
+        if chosen.name in BUDGETS:
+            comparable = make_plan(devices, make_method(BUDGETS[chosen.name]), work, stream(seed, "plan"))
+            others[comparable.name] = comparable
         said = _assumptions(table, server, model_words, chosen, own, devices.link.bandwidth_hz)
+        said.append(_tried(sweep))
+        if chosen.cloud_uplink is not None:
+            said.append(plan_words.in_turn_words(plan))
+        said += _warnings_of_heads(table, devices, plan, others.get(BUDGETS.get(chosen.name, "")))
         for one in (plan, *others.values()):
             if over := int(one.topology.notes.get("over_capacity", 0)):
                 said.append(
@@ -92,14 +122,7 @@ def plan_fleet(
         if plan.topology.notes.get("candidates") == plan.n_clusters < devices.candidate.sum():
             said.append(f"all {plan.n_clusters} devices considered became heads; --candidates lets it look at more")
         if exact:
-            among = int(plan.topology.notes["candidates"])
-            fewer = ""
-            if among < devices.candidate.sum():
-                fewer = f" with heads among the {among} devices considered (--candidates)"
-            said.insert(
-                0,
-                f"the plan is proven to be the best one{fewer}, with an objective of {plan.topology.notes['objective']:.6g}",
-            )
+            said.insert(0, plan_words.proof_words(plan, int(devices.candidate.sum())))
         if table.label_counts is not None and not devices.labels_tell and rows is None:
             said.append("the labels are alike for all classes everywhere, or there are none, so they play no part")
         planned = Planned(
@@ -112,6 +135,8 @@ def plan_fleet(
             others=others,
             missing=missing_columns(table, chosen.needs, rows is not None),
             notes=said,
+            simple=simple,
+            warnings=_slow_links(table.ids, devices, plan, others, 8.0 * size),
         )
         stage(STAGES[3])
         files = write_plan(planned, where)
@@ -134,10 +159,13 @@ def _method(
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
     from fedloom.simulator import make_method
-    from fedloom.simulator.planning import DATA_WEIGHT, heads_by_data_and_distance, heads_in_the_middle
+    from fedloom.simulator.planning import DATA_WEIGHT, heads_by_data_and_distance
+    from fedloom.simulator.simple_plans import heads_in_the_middle
 
     name, _, options = text.partition(":")
-    chosen = make_method(text)
+    if name == K_MEANS and options:
+        raise ValueError(f"k-means in a plan tries all numbers of clusters and has no options; got {options!r}")
+    chosen = make_method("geographic" if name == K_MEANS else text)
     if name == "ddc":
         if options:
             raise ValueError(
@@ -150,6 +178,8 @@ def _method(
         raise ValueError(
             f"{', '.join(o for o, there in given.items() if there)} is for method ddc, and has no effect on {name}"
         )
+    if name == K_MEANS:
+        return chosen.with_(name=K_MEANS), True
     if name == "geographic" and not options:
         n_clusters = heads_for(devices.n, None, int(devices.capacity[devices.candidate].max()))
         return chosen.with_(group=heads_in_the_middle(devices, n_clusters)), True
@@ -211,15 +241,54 @@ def _assumptions(
         said.append(
             f"{method.name} decides itself how many edge rounds each cluster runs; --edge-rounds is for the others"
         )
-    if method.cloud_uplink is not None:
-        said.append(f"heads of {method.name} send to the server one after the other, from when all are ready")
     if table.ignored:
         said.append(f"columns that mean nothing here were ignored: {', '.join(table.ignored)}")
     return said
 
 
+def _tried(sweep: Any) -> str:
+    """Which numbers of clusters k-means was tried with, and what it would take with devices by themselves."""
+    from fedloom.record.plan_words import si
+    from fedloom.simulator.simple_plans import STARTS
+
+    all_k = len(sweep.tried) == sweep.tried[-1] - sweep.tried[0] + 1
+    text = f"{sweep.tried[0]} to {sweep.tried[-1]}" if all_k else ", ".join(map(str, sweep.tried))
+    said = (
+        f"k-means was tried with k = {text} clusters, {STARTS} starts each; the fastest plan and the one of least energy "
+        "(by J) are compared"
+    )
+    if sweep.alone is not None:
+        said += (
+            f". With {sweep.alone.n_clusters} it would take {si(sweep.alone.time_s, 's')}, but then most devices are by "
+            "themselves and average nothing between cloud rounds, so it is left out"
+        )
+    return said
+
+
+def _warnings_of_heads(table: Any, devices: Any, plan: Any, comparable: Any) -> list[str]:
+    """What a method asks of heads beyond what they have, and of its own budget."""
+    from fedloom.record.plan_words import budget_words, power_words
+
+    found = [power_words(table.ids, plan, devices), None if comparable is None else budget_words(plan, comparable)]
+    return [line for line in found if line is not None]
+
+
+def _slow_links(ids: Any, devices: Any, plan: Any, others: dict[str, Any], bits: float) -> tuple[str, ...]:
+    """Links of the plan that take long, and of those it is compared with that never end."""
+    from fedloom.record.plan_words import slow_words
+    from fedloom.simulator.link_budget import DAY_S, SLOW_S, weak_links
+
+    found = [(plan, SLOW_S), *((other, DAY_S) for other in others.values())]
+    return tuple(
+        slow_words(ids, weak, one, bits, within_s)
+        for one, within_s in found
+        if (weak := weak_links(devices, one, bits, within_s))
+    )
+
+
 def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
-    from fedloom.record.plan_page import cluster_rows, comparison_rows, rounds_text
+    from fedloom.record.plan_page import cluster_rows, comparison_rows
+    from fedloom.record.plan_words import rounds_text
 
     steps = planned.work.local_steps
     out.print(
@@ -236,6 +305,10 @@ def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
     for i, row in enumerate(rows):
         table.add_row(*(row[name] for name in shown), style="bold" if i == 0 else None)
     out.print(table, highlight=False)
+    if planned.compared:
+        out.print()
+    for line in planned.compared:
+        out.print(line, highlight=False, markup=False, soft_wrap=True)
     clusters = cluster_rows(planned)
     slowest = max(clusters, key=lambda row: row["cloud_round_s"])
     if planned.plan.topology.kind == "head":
@@ -248,6 +321,8 @@ def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
             soft_wrap=True,
         )
         _say_uneven(planned, clusters)
+    for warning in planned.warnings:
+        notes.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
     if not quiet:
         for note in planned.notes:
             notes.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)

@@ -103,6 +103,16 @@ class FleetTable:
         projected: Floats = _project(np.array([point]), self.origin)[0]
         return projected
 
+    def to_degrees(self, point_m: Floats) -> tuple[float, float] | None:
+        """Latitude and longitude of a point (2,) in metres, to 1e-7 degrees, which are a centimetre; None if the table is in
+        metres. What came in degrees comes out as it was."""
+        if self.origin is None:
+            return None
+        latitude = self.origin[0] + np.rad2deg(point_m[1] / EARTH_M)
+        east = np.rad2deg(point_m[0] / (EARTH_M * np.cos(np.deg2rad(self.origin[0]))))
+        longitude = (self.origin[1] + east + 180) % 360 - 180
+        return round(float(latitude), 7), round(float(longitude), 7)
+
 
 def read_fleet(path: str | Path) -> FleetTable:
     """The fleet in a CSV file; what is wrong with it is said with its line and column."""

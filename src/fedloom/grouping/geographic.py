@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 HOW = ("k_means", "linkage")
+STARTS = 10  # of k-means
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,12 +40,17 @@ class HeadedClusters:
 
 
 def geographic_clusters(
-    position_m: ArrayLike, *, n_clusters: int, capacity: int | None = None, rng: np.random.Generator
+    position_m: ArrayLike,
+    *,
+    n_clusters: int,
+    capacity: int | None = None,
+    n_starts: int = STARTS,
+    rng: np.random.Generator,
 ) -> HeadedClusters:
-    """Clusters of neighbours. position_m (U, D), metres; capacity: most devices in a cluster."""
+    """Clusters of neighbours. position_m (U, D), metres; capacity: most devices in a cluster; n_starts: of k-means."""
     position = _check.array("position_m", position_m, (None, None))
     _check_sizes(len(position), n_clusters, capacity)
-    return _headed(_limited(position, _k_means(position, n_clusters, rng), capacity), rng)
+    return _headed(_limited(position, _k_means(position, n_clusters, rng, n_starts), capacity), rng)
 
 
 def similarity_clusters(
@@ -82,15 +88,19 @@ def random_headed_clusters(
     return _headed(label, rng)
 
 
-def _k_means(points: Floats, k: int, rng: np.random.Generator) -> Ints:
-    """Labels (U,) in 0..k-1, all of them used; best of ten starts. One number is drawn from rng."""
+def _k_means(points: Floats, k: int, rng: np.random.Generator, n_starts: int = STARTS) -> Ints:
+    """Labels (U,) in 0..k-1, all of them used; best of some starts. One number is drawn from rng."""
     from sklearn.cluster import KMeans  # takes long to import
     from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     seed = int(rng.integers(2**31))
-    with warnings.catch_warnings():  # fewer different points than clusters
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        label = KMeans(k, n_init=10, random_state=seed).fit_predict(points)
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(limits=1),
+    ):  # waiting for threads takes longer than such small sums
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different points than clusters
+        label = KMeans(k, n_init=n_starts, random_state=seed).fit_predict(points)
     return _all_used(np.asarray(label, dtype=np.int64), k)
 
 

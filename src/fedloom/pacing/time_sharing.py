@@ -1,8 +1,10 @@
-"""Uploads one after the other, each with the whole bandwidth (FedUC, in CSAHFL's appendix A).
+"""Uploads in a band that is shared: one after the other with all of it (FedUC, in CSAHFL's appendix A), or all at once.
 
-    C_j = max(C_{j-1}, end_j) + upload_j,   clients in the order of the end of their computing
+    time_sharing    C_j = max(C_{j-1}, end_j) + upload_j,   clients in the order of the end of their computing
+    equal_shares    everybody who is sending at t has 1 / n(t) of the bandwidth, n(t) of them: processor sharing
 
-First come, first served is optimal for the last finish, and while somebody still computes others already send.
+Both carry as much as the band can whenever somebody has something to send, so the last upload is over at the same time; first
+come, first served is over sooner for those who are first. While somebody still computes others already send. m clients.
 """
 
 import numpy as np
@@ -30,13 +32,35 @@ def time_sharing(end_s: ArrayLike, upload_s: ArrayLike) -> Floats:
 
 
 def equal_shares(end_s: ArrayLike, upload_s: ArrayLike) -> Floats:
-    """The same if each of the m clients keeps 1/m of the bandwidth for itself from the start: end + m upload.
+    """The same if those who are sending share the bandwidth equally, more each as others are over and less as others begin.
 
-    >>> equal_shares([4, 1, 6, 6.5], 1.5).tolist()
-    [10.0, 7.0, 12.0, 12.5]
+    Exact, from one end of computing to the next: of those sending, with u_1 <= u_2 <= ... seconds of the whole bandwidth left,
+    the i-th is over (u_i - u_{i-1}) (n - i + 1) seconds after the one before it, if nobody joins.
+
+    >>> equal_shares([4, 1, 6, 6.5], 1.5).tolist()  # from 6.5 two share: 1 s and 1.5 s are left of them
+    [5.5, 2.5, 8.5, 9.0]
     """
     end, upload = _times(end_s, upload_s)
-    return end + len(end) * upload
+    finish = np.zeros(len(end))
+    begin, turn = np.unique(end, return_inverse=True)
+    joining = np.split(np.argsort(turn, kind="stable"), np.cumsum(np.bincount(turn))[:-1])
+    who, left_s = np.zeros(0, np.int64), np.zeros(0)  # who is sending, and what is left of it; rising
+    for t_s, until_s, new in zip(begin, np.append(begin[1:], np.inf), joining):
+        who, left_s = np.concatenate((who, new)), np.concatenate((left_s, upload[new]))
+        order = np.argsort(left_s, kind="stable")
+        who, left_s = who[order], left_s[order]
+        more_s = np.where(np.isinf(left_s), np.inf, 0.0)  # who is never over keeps its share
+        more_s[np.isfinite(left_s)] = np.diff(left_s[np.isfinite(left_s)], prepend=0.0)
+        over_s = t_s + np.cumsum(more_s * np.arange(len(who), 0, -1))
+        n = int(np.searchsorted(over_s, until_s, side="right"))  # are over before somebody joins
+        finish[who[:n]] = over_s[:n]
+        if n < len(who):
+            sent_s, since_s = (left_s[n - 1], over_s[n - 1]) if n else (0.0, t_s)  # of each of the others
+            sent_s += (until_s - since_s) / (len(who) - n)
+            who, left_s = who[n:], np.maximum(left_s[n:] - sent_s, 0.0)
+        else:
+            who, left_s = who[:0], left_s[:0]
+    return finish
 
 
 def _times(end_s: ArrayLike, upload_s: ArrayLike) -> tuple[Floats, Floats]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fedloom.fleet.table import FleetTable
 from fedloom.radio import distances
+from fedloom.record.plan_words import other_work, rounds_text, si, verdicts
 from fedloom.simulator.ledger import HOPS
 from fedloom.simulator.planning import Devices, Plan, Work
 
@@ -33,13 +34,16 @@ Row = dict[str, Any]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 DARK, GREY = "#222222", "#6B7280"
 FAR = 0.6  # of the fleet's extent: a server further outside is shown by an arrow
+FEW_HEADS = 8  # whose lines to the server are drawn to the end
+STUB = 0.05  # of the map: of the others so much is drawn
 MOST_LINES = 2000  # of the table of devices on the page
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Planned:
-    """A plan and what belongs to it. others: the plans it is compared with, by what they are called. missing: columns that
-    would improve it, and how; notes: what was assumed."""
+    """A plan and what belongs to it. others: the plans it is compared with, by what they are called; simple: those of them that
+    anybody would try first. missing: columns that would improve it, and how; notes: what was assumed; warnings: what should not
+    stay as it is."""
 
     title: str
     table: FleetTable
@@ -50,11 +54,20 @@ class Planned:
     others: dict[str, Plan]
     missing: dict[str, str]
     notes: list[str]
+    simple: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def plans(self) -> dict[str, Plan]:
         """The plan first."""
         return {self.plan.name: self.plan, **self.others}
+
+    @property
+    def compared(self) -> list[str]:
+        """How the plan stands against the best simple one, in sentences."""
+        differs = other_work(self.plan, self.work.edge_rounds) if self.simple else None
+        totals = {name: plan_totals(self, plan) for name, plan in self.plans.items()}
+        return ([] if differs is None else [differs]) + verdicts(totals, self.simple)
 
     def head_name(self, k: int) -> str:
         """Of a device; "server" for none."""
@@ -83,8 +96,7 @@ def device_rows(planned: Planned) -> list[Row]:
     return [
         {
             "id": name,
-            "x_m": _short(position[k, 0]),
-            "y_m": _short(position[k, 1]),
+            **_place(planned, position[k]),
             "cluster": int(plan.cluster[k]),
             "head": planned.head_name(int(plan.head[k])) if plan.cluster[k] >= 0 else "",
             "is_head": bool(is_head[k]),
@@ -110,6 +122,7 @@ def cluster_rows(planned: Planned) -> list[Row]:
             {
                 "cluster": n,
                 "head": planned.head_name(head),
+                **_place(planned, devices.position_m[head] if head >= 0 else devices.server_m),
                 "devices": int(members.sum()),
                 "n_samples": int(devices.n_samples[members].sum()) if planned.table.n_samples is not None else None,
                 "edge_rounds": int(plan.edge_rounds[n]),
@@ -123,6 +136,13 @@ def cluster_rows(planned: Planned) -> list[Row]:
             }
         )
     return rows
+
+
+def _place(planned: Planned, point_m: Floats) -> Row:
+    """A point in metres, and in degrees if the table is."""
+    degrees = planned.table.to_degrees(point_m)
+    there = {} if degrees is None else dict(zip(("latitude", "longitude"), degrees))
+    return {**there, "x_m": _short(point_m[0]), "y_m": _short(point_m[1])}
 
 
 def plan_totals(planned: Planned, plan: Plan) -> Row:
@@ -152,11 +172,14 @@ def summary(planned: Planned) -> Row:
         "n_devices": planned.devices.n,
         "origin_latitude_longitude": planned.table.origin,
         "server_m": [_short(value) for value in server],
+        "server_latitude_longitude": planned.table.to_degrees(server),
         "per_cloud_round": {name: plan_totals(planned, plan) for name, plan in planned.plans.items()},
+        "compared": planned.compared,
         "ledger": planned.plan.ledger.table(),
         "clusters": cluster_rows(planned),
         "would_improve": planned.missing,
         "notes": planned.notes,
+        "warnings": list(planned.warnings),
     }
 
 
@@ -200,7 +223,7 @@ def draw_map(planned: Planned, path: Path) -> None:
         LineCollection(list(links), colors=link_colour.tolist(), linewidths=width, alpha=0.55, zorder=1)
     )
     if headed and shown:
-        up = [np.stack([position[h], server]) for h in hosts]
+        up = list(np.stack([position[hosts], _towards_server(planned)], axis=1))
         axes.add_collection(LineCollection(up, colors=DARK, linewidths=0.9, linestyles="dashed", alpha=0.5, zorder=2))
     axes.scatter(
         position[:, 0],
@@ -254,29 +277,28 @@ def draw_map(planned: Planned, path: Path) -> None:
         keys += [
             Line2D([], [], marker="*", ls="", mfc=GREY, mec=DARK, label="head of a cluster", ms=12),
             Line2D([], [], color=GREY, lw=1.2, label="device reports to head"),
-            Line2D([], [], color=DARK, lw=1, ls="--", alpha=0.6, label="head reports to server"),
+            Line2D([], [], color=DARK, lw=1, ls="--", alpha=0.6, label=_server_key(planned)),
         ]
     keys.append(Line2D([], [], marker="s", ls="", color=DARK, label="server", ms=9))
     figure.legend(
         handles=keys, loc="outside lower center", ncols=len(keys), frameon=False, fontsize=9.5, handletextpad=0.5
     )
     title, words = _headline(planned)
-    axes.set_title(f"{title}\n", loc="left", fontsize=15, weight="bold", parse_math=False)
-    axes.text(0, 1.012, words, transform=axes.transAxes, fontsize=10.5, color=GREY, va="bottom")
+    lines = [words, *planned.compared[:2]]
+    axes.set_title(title, loc="left", fontsize=15, weight="bold", parse_math=False, pad=8 + 15 * len(lines))
+    axes.text(
+        0, 1.012, "\n".join(lines), transform=axes.transAxes, fontsize=10.5, color=GREY, va="bottom", parse_math=False
+    )
     figure.savefig(path)
 
 
 def _headline(planned: Planned) -> tuple[str, str]:
     plan = planned.plan
-    total, flat = plan.ledger.total_j, planned.others.get("flat")
     many = "clusters" if plan.n_clusters > 1 else "cluster"
     where = f"in {plan.n_clusters} {many}" if plan.topology.kind == "head" else "at one server"
     title = f"{planned.title}: {planned.devices.n:,} devices {where} ({plan.name})"
-    words = f"a cloud round: {_si(plan.time_s, 's')}, {_si(total, 'J')}, {_si(plan.ledger.total_bytes, 'B')}"
-    if flat is not None and total > 0 and plan is not flat:
-        ratio = f"{_si(flat.time_s, 's')}, {_si(flat.ledger.total_j, 'J')}, {_si(flat.ledger.total_bytes, 'B')}"
-        words += f"   ·   everybody to the server: {ratio}"
-    return title, words
+    total_j, total_bytes = plan.ledger.total_j, plan.ledger.total_bytes
+    return title, f"a cloud round: {si(plan.time_s, 's')}, {si(total_j, 'J')}, {si(total_bytes, 'B')}"
 
 
 def _window(planned: Planned) -> tuple[Floats, Floats, bool]:
@@ -290,6 +312,21 @@ def _window(planned: Planned) -> tuple[Floats, Floats, bool]:
     middle, half = (low + high) / 2, (high - low) / 2
     half = np.maximum(half, 0.35 * half.max()) + 0.06 * max(float(half.max()), 0.5)
     return middle - half, middle + half, shown
+
+
+def _towards_server(planned: Planned) -> Floats:
+    """(k, 2): where the lines of heads to the server end: there, or if there are many, after a piece of the way, so that
+    they do not cover the middle of the map."""
+    low, high, _ = _window(planned)
+    start = planned.devices.position_m[planned.plan.topology.host]
+    way = planned.devices.server_m - start
+    length = np.hypot(way[:, 0], way[:, 1])[:, None]
+    most = np.inf if len(start) <= FEW_HEADS else STUB * float((high - low).max())
+    return np.asarray(start + way * np.minimum(1.0, most / np.maximum(length, 1e-9)))
+
+
+def _server_key(planned: Planned) -> str:
+    return "head reports to server" if planned.plan.n_clusters <= FEW_HEADS else "towards the server"
 
 
 def _arrow_to_server(axes: Any, planned: Planned, low: Floats, high: Floats) -> None:
@@ -308,7 +345,7 @@ def _arrow_to_server(axes: Any, planned: Planned, low: Floats, high: Floats) -> 
     at = middle + (tip - middle) * 0.84
     side = "right" if way[0] > 0 else "left"
     axes.annotate(
-        f"server, {_si(far, 'm')} away",
+        f"server, {si(far, 'm')} away",
         at,
         ha=side,
         va="center",
@@ -324,7 +361,7 @@ def _scale_bar(axes: Any, low: Floats, high: Floats) -> None:
     x, y = high[0] - 0.03 * (high[0] - low[0]) - length, low[1] + 0.025 * (high[1] - low[1])
     axes.plot([x, x + length], [y, y], color=DARK, lw=3, solid_capstyle="butt", zorder=6)
     axes.annotate(
-        _si(length, "m"),
+        si(length, "m"),
         (x + length / 2, y),
         xytext=(0, 7),
         textcoords="offset points",
@@ -375,10 +412,10 @@ def map_figure(planned: Planned) -> Any:
         )
     shown = _window(planned)[2]
     if headed and shown:
-        ends = [(*position[h], *server) for h in plan.topology.host.tolist()]
+        ends = np.hstack([position[plan.topology.host], _towards_server(planned)]).tolist()
         x, y = ([value for end in ends for value in (end[i], end[i + 2], None)] for i in (0, 1))
         line = {"width": 1, "color": GREY, "dash": "dash"}
-        traces.append(go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", line=line, name="head reports to server"))
+        traces.append(go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", line=line, name=_server_key(planned)))
     texts = [_device_words(planned, k) for k in range(n)]
     size = 8 if n <= 500 else 5
     hover = "%{hovertext}<extra></extra>"
@@ -415,7 +452,7 @@ def map_figure(planned: Planned) -> Any:
         )
     if shown:
         marker = {"symbol": "square", "size": 16, "color": GREY, "line": {"width": 2, "color": "white"}}
-        place = f"server<br>({server[0]:.0f}, {server[1]:.0f}) m"
+        place = f"server<br>{_server_place(planned)}"
         traces.append(
             go.Scatter(
                 x=[server[0]],
@@ -438,8 +475,12 @@ def map_figure(planned: Planned) -> Any:
         template="none",
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": GREY},
     )
-    figure.update_xaxes(title="x (m)", zeroline=False)
-    figure.update_yaxes(title="y (m)", zeroline=False, scaleanchor="x", scaleratio=1)
+    low, high, _ = _window(planned)
+    east, north = ("metres east", "metres north") if planned.table.origin else ("x (m)", "y (m)")
+    figure.update_xaxes(title=east, zeroline=False, range=[low[0], high[0]], constrain="domain")
+    figure.update_yaxes(
+        title=north, zeroline=False, range=[low[1], high[1]], constrain="domain", scaleanchor="x", scaleratio=1
+    )
     return figure
 
 
@@ -453,10 +494,10 @@ def _device_words(planned: Planned, k: int) -> str:
         words.append(f"head of cluster {plan.cluster[k]}, {plan.size[plan.cluster[k]]} devices")
     elif head >= 0:
         words.append(f"cluster {plan.cluster[k]}, head {html.escape(planned.head_name(head))}")
-    words.append(f"{_si(plan.distance_m[k], 'm')} to {'the server' if head < 0 else 'its head'}" if head != k else "")
-    words.append(f"a cloud round: busy {_si(plan.seconds[k], 's')}, {_si(plan.joules[k], 'J')}")
-    words.append(f"{_si(plan.bytes_sent[k], 'B')} sent, {_si(plan.bytes_received[k], 'B')} received")
-    words.append(f"sends at {_si(plan.power_w[k], 'W')}")
+    words.append(f"{si(plan.distance_m[k], 'm')} to {'the server' if head < 0 else 'its head'}" if head != k else "")
+    words.append(f"a cloud round: busy {si(plan.seconds[k], 's')}, {si(plan.joules[k], 'J')}")
+    words.append(f"{si(plan.bytes_sent[k], 'B')} sent, {si(plan.bytes_received[k], 'B')} received")
+    words.append(f"sends at {si(plan.power_w[k], 'W')}")
     return "<br>".join(word for word in words if word)
 
 
@@ -470,6 +511,9 @@ PAGE = Template("""<!doctype html>
 <title>$title</title>
 <style>
 $css
+thead th { white-space: normal; }
+tbody th { min-width: 0; }
+.card #map { max-width: 100%; margin: 0 auto; }
 </style>
 <script>$plotly</script>
 </head>
@@ -492,6 +536,14 @@ Plotly.newPlot(place, data, layout, { responsive: true, displaylogo: false });
 """)  # noqa: E501
 
 
+def _server_place(planned: Planned) -> str:
+    server = planned.devices.server_m
+    degrees = planned.table.to_degrees(server)
+    if degrees is not None:
+        return f"{degrees[0]:.5f}, {degrees[1]:.5f} (latitude, longitude)"
+    return f"({server[0]:,.0f}, {server[1]:,.0f}) m"
+
+
 def page(planned: Planned) -> str:
     """The HTML page."""
     from plotly.offline import get_plotlyjs
@@ -502,9 +554,9 @@ def page(planned: Planned) -> str:
         "devices": f"{planned.devices.n:,}",
         "clusters": str(planned.plan.n_clusters),
         "method": planned.plan.name,
-        "model": _si(work.model_bytes, "B"),
+        "model": si(work.model_bytes, "B"),
         "a cloud round": f"{rounds_text(planned.plan)} edge rounds of {work.local_steps} local steps",
-        "server": f"({planned.devices.server_m[0]:,.0f}, {planned.devices.server_m[1]:,.0f}) m",
+        "server": _server_place(planned),
     }
     described = "".join(f"<div><dt>{k}</dt><dd>{_escape(v)}</dd></div>" for k, v in facts.items())
     notes = "".join(f'<p class="note">{_escape(note)}.</p>' for note in planned.notes)
@@ -515,15 +567,20 @@ def page(planned: Planned) -> str:
         '<section><h2>What would make the plan better</h2><div class="card scroll"><table><thead><tr><th>column or option</th>'
         f"<th style='text-align:left'>what it would improve</th></tr></thead><tbody>{missing}</tbody></table></div></section>"
     )
+    compared = "".join(f"<li>{_escape(line)}.</li>" for line in planned.compared)
+    warned = "".join(f'<p class="warn">{_escape(line)}.</p>' for line in planned.warnings)
     data = figure.to_json().replace("<", "\\u003c")
     body = [
-        f'<header><h1>{_escape(title)}</h1><p class="lead">{_escape(words)}</p><dl class="facts">{described}</dl></header>',
-        "<section><h2>Against other plans, per cloud round</h2>"
-        '<p class="note">flat: every device reports to the server in every edge round. geographic: as many clusters of '
-        "neighbours (k-means), heads in their middle. Worst device: most joules of one device. At server: traffic between "
-        "devices and the server. Imbalance: total variation distance of a cluster's labels to "
-        "those of all, 0 is alike, 1 has no class in common; mean over clusters by samples.</p>"
-        f"{_html_table(comparison_rows(planned))}</section>",
+        f'<header><h1>{_escape(title)}</h1><p class="lead">{_escape(words)}</p>{warned}'
+        f'<dl class="facts">{described}</dl></header>',
+        "<section><h2>Against the best simple plans, per cloud round</h2>"
+        f"<ul>{compared}</ul>"
+        f"{_html_table(comparison_rows(planned))}"
+        '<p class="note">flat: every device exchanges its model with the server in every edge round. geographic: as many '
+        "clusters of neighbours by k-means as the plan has, the head the candidate nearest to the middle. k-means: the same "
+        "with the number of clusters that makes it fastest, or that takes least energy. Worst device: most joules of one device. "
+        "At server: traffic between devices and the server. Imbalance: total variation distance of a cluster's labels to "
+        "those of all, 0 is alike, 1 has no class in common; mean over clusters by samples.</p></section>",
         '<section><h2>Who reports to whom</h2><div class="card"><div class="figure" id="map" style="height:680px">'
         f'<script type="application/json">{data}</script></div></div></section>',
         f"<section><h2>Clusters</h2>{_html_table([_shown(row) for row in cluster_rows(planned)])}</section>",
@@ -538,12 +595,6 @@ def page(planned: Planned) -> str:
     )
 
 
-def rounds_text(plan: Plan) -> str:
-    """Edge rounds of the clusters in a cloud round."""
-    least, most = int(plan.edge_rounds.min()), int(plan.edge_rounds.max())
-    return str(least) if least == most else f"{least} to {most}"
-
-
 def comparison_rows(planned: Planned) -> list[Row]:
     """A row per plan, as text."""
     rows = []
@@ -553,12 +604,12 @@ def comparison_rows(planned: Planned) -> list[Row]:
             {
                 "plan": name,
                 "clusters": str(total["clusters"] or "-"),
-                "time": _si(total["seconds"], "s"),
-                "energy": _si(total["joules"], "J"),
-                "worst device": _si(total["most_joules_of_a_device"], "J"),
-                "traffic": _si(total["bytes"], "B"),
-                "at server": _si(total["server_bytes"], "B"),
-                "mean link": _si(total["mean_distance_m"], "m"),
+                "time": si(total["seconds"], "s"),
+                "energy": si(total["joules"], "J"),
+                "worst device": si(total["most_joules_of_a_device"], "J"),
+                "traffic": si(total["bytes"], "B"),
+                "at server": si(total["server_bytes"], "B"),
+                "mean link": si(total["mean_distance_m"], "m"),
                 "imbalance": "-" if total["label_imbalance"] is None else f"{total['label_imbalance']:.3f}",
             }
         )
@@ -572,17 +623,20 @@ def _devices(planned: Planned) -> str:
         if len(rows) > MOST_LINES
         else ""
     )
-    shown = [_shown({k: v for k, v in row.items() if k not in ("x_m", "y_m")}) for row in rows[:MOST_LINES]]
+    shown = [_shown(row) for row in rows[:MOST_LINES]]
     return f"<details><summary>All devices, per cloud round</summary>{more}{_html_table(shown)}</details>"
 
 
+PLACE = ("latitude", "longitude", "x_m", "y_m")
 UNITS = {"_s": "s", "seconds": "s", "joules": "J", "_m": "m", "_w": "W", "bytes_sent": "B", "bytes_received": "B"}
 
 
 def _shown(row: Row) -> Row:
-    """Numbers with units, as text."""
+    """Numbers with units, as text; where something is, the map says."""
     out = {}
     for name, value in row.items():
+        if name in PLACE:
+            continue
         unit = next((u for end, u in UNITS.items() if name.endswith(end)), None)
         label = name.removesuffix("_s").removesuffix("_m").removesuffix("_w").replace("_", " ")
         if value is None:
@@ -590,7 +644,7 @@ def _shown(row: Row) -> Row:
         elif isinstance(value, bool):
             out[label] = "yes" if value else ""
         elif unit and not isinstance(value, str):
-            out[label] = _si(float(value), unit)
+            out[label] = si(float(value), unit)
         else:
             out[label] = (
                 f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
@@ -623,22 +677,6 @@ def _short(value: float) -> float:
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else round(float(value), 4)
-
-
-def _si(value: float, unit: str) -> str:
-    """Three digits with a prefix, seconds as minutes or hours.
-
-    >>> _si(0.0123, "J"), _si(1520.0, "m"), _si(75.0, "s"), _si(4000.0, "s"), _si(0, "B")
-    ('12.3 mJ', '1.52 km', '75 s', '1.11 h', '0 B')
-    """
-    if unit == "s" and value >= 120:
-        return f"{value / 60:.3g} min" if value < 3600 else f"{value / 3600:.3g} h"
-    for size, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size * 0.9995:
-            return f"{value / size:.3g} {prefix}{unit}"
-    if unit in ("J", "W", "s") and 0 < value < 0.9995:
-        return f"{value * 1e3:.3g} m{unit}" if value >= 0.9995e-3 else f"{value * 1e6:.3g} µ{unit}"
-    return f"{value:.3g} {unit}"
 
 
 def _escape(value: Any) -> str:

@@ -12,7 +12,6 @@ SERVER_W and its joules are not counted: it is no device.
 K devices, N aggregators, C classes.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,9 +25,7 @@ from fedloom.fleet import compute as computing
 from fedloom.fleet.hops import radio_rate, snr_per_w
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Need, Topology, View
-from fedloom.grouping.association import fill_by_regret
 from fedloom.grouping.exact import exact_heads
-from fedloom.grouping.geographic import geographic_clusters
 from fedloom.grouping.head_problem import HeadProblem, head_problem
 from fedloom.grouping.head_selection import HeadSelection, select_heads
 from fedloom.grouping.unit_gradients import RANK
@@ -98,8 +95,14 @@ class Devices:
             rate[here] = radio_rate(self.link.model_copy(update={"power_w": power}), distance_m[here])
         return rate
 
-    def snapshot(self) -> Snapshot:
-        """The fleet as methods see it. Between two devices both directions are as slow as the slower one."""
+    def link_s(self, sender: Ints, distance_m: Floats, bits: float) -> Floats:
+        """Seconds of a message over `distance_m`, in its shape, from the devices `sender`, each at its own power."""
+        return np.asarray(radio.airtime_s(bits, self.rates(distance_m, self.power_w[sender])))
+
+    def snapshot(self, bits: float) -> Snapshot:
+        """The fleet as methods see it that send models of so many bits. Links between devices (sender, receiver) take the
+        seconds and joules of that model at the sender's power, which are those that a plan is charged; they differ by direction,
+        so they are given as they are and not as throughputs, of which two ends would have to report the same."""
         points = tuple(map(tuple, self.position_m.tolist()))
         settings = FleetSettings(
             n_devices=self.n,
@@ -109,9 +112,10 @@ class Devices:
 
         def d2d() -> Link:
             distance = radio.distances(self.position_m, self.position_m)
-            rate = self.rates(distance, np.minimum.outer(self.power_w, self.power_w))
-            np.fill_diagonal(rate, np.inf)
-            return Link(fixed_s=np.zeros(rate.shape), rate_bit_s=rate, power_w=float(self.power_w.max()))
+            sender = np.broadcast_to(np.arange(self.n)[:, None], distance.shape)
+            seconds = self.link_s(sender, distance, bits)
+            np.fill_diagonal(seconds, 0.0)
+            return Link(fixed_s=seconds, rate_bit_s=np.full(seconds.shape, np.inf), power_w=self.power_w[sender])
 
         uplink = Link(
             fixed_s=np.zeros(self.n),
@@ -208,10 +212,11 @@ class Plan:
     """Who reports to whom, and what one cloud round takes.
 
     Per device (K,): cluster (-1: takes no part), head (device; -1 for the server), distance_m to it, power_w it sends at (a
-    head: to the server),
-    seconds it is busy, joules it spends on sending, bytes_sent, bytes_received. Per aggregator (N,): edge_round_s, edge_rounds,
+    head: to the server), link_s: seconds of one model over its slowest link, in the slower direction; seconds it is busy, joules
+    it spends on sending, bytes_sent, bytes_received. Per aggregator (N,): edge_round_s, edge_rounds,
     cluster_s of its cloud round, imbalance: total variation distance of its labels to those of all, 0 to 1; NaN if labels are
-    not known. time_s, ledger: of the cloud round; without joules of the server.
+    not known. time_s, ledger: of the cloud round; without joules of the server. side_by_side_s: time_s if heads did not
+    wait for each other to send to the server, where the method makes them. notes: of what was allotted.
     """
 
     name: str
@@ -220,6 +225,7 @@ class Plan:
     head: Ints
     distance_m: Floats
     power_w: Floats
+    link_s: Floats
     seconds: Floats
     joules: Floats
     bytes_sent: Ints
@@ -229,7 +235,9 @@ class Plan:
     cluster_s: Floats
     imbalance: Floats
     time_s: float
+    side_by_side_s: float
     ledger: Ledger
+    notes: dict[str, float | Floats]
 
     @property
     def n_clusters(self) -> int:
@@ -261,7 +269,7 @@ def make_plan(devices: Devices, method: Method, work: Work, rng: np.random.Gener
         )
     view = View(
         needs=method.needs,
-        _snapshot=devices.snapshot(),
+        _snapshot=devices.snapshot(8.0 * work.model_bytes),
         cloud_round=0,
         all_n_samples=devices.n_samples,
         all_label_counts=devices.label_counts,
@@ -314,6 +322,7 @@ def predict(
         rounds = np.array([rounds_in_box(method.box_s, s) for s in round_s])
     work_s = np.maximum(rounds * round_s, method.box_s or 0.0)
     cluster_s = ways.cloud_down.seconds + work_s + ways.cloud_up.seconds
+    side_by_side_s = float(cluster_s.max())
     if method.cloud_uplink is not None:
         cluster_s = method.cloud_uplink(ways.cloud_down.seconds + work_s, ways.cloud_up.seconds)
 
@@ -325,9 +334,10 @@ def predict(
 
     seconds = times * offer.full_s
     sent, received = (_per_client(way, times * work.model_bytes) for way in (ways.client_up, ways.client_down))
-    joules, power_w = _joules(ways.client_up, times), devices.power_w.copy()
+    joules, power_w, link_s = _joules(ways.client_up, times), devices.power_w.copy(), np.maximum(down, up)
     if not at_server:
         host = topology.host
+        link_s[host] = np.maximum(ways.cloud_down.seconds, ways.cloud_up.seconds)
         seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
         joules[host] += _joules(ways.cloud_up, 1)
         sent[host] += work.model_bytes
@@ -345,6 +355,7 @@ def predict(
         head=head,
         distance_m=_distances(devices, head, taking_part),
         power_w=power_w,
+        link_s=link_s,
         seconds=seconds,
         joules=joules,
         bytes_sent=sent,
@@ -354,7 +365,9 @@ def predict(
         cluster_s=cluster_s,
         imbalance=label_imbalance(cover, devices.label_counts),
         time_s=float(cluster_s.max()),
+        side_by_side_s=side_by_side_s,
         ledger=ledger,
+        notes=dict(allotment.notes),
     )
 
 
@@ -451,7 +464,11 @@ def heads_by_data_and_distance(
                 f"the best plan can be proven for at most {MOST_EXACT} devices, got {devices.n}; leave out --exact"
             )
         found = exact_heads(problem) if exact else _search(problem, rng, watch)
-        notes = {"objective": found.scores.objective, "candidates": float(len(problem.candidates))}
+        notes = {
+            "objective": found.scores.objective,
+            "candidates": float(len(problem.candidates)),
+            "alpha": problem.alpha,
+        }
         return Topology.of_heads(found.clusters, found.heads, devices.n, notes)
 
     return group
@@ -468,37 +485,6 @@ def _search(
     enough = int(np.searchsorted(problem.capacity[largest].cumsum(), problem.n_devices)) + 1
     other = select_heads(problem, start=problem.candidates[largest[:enough]], rng=rng, watch=watch)
     return min(found, other, key=lambda one: one.scores.objective)
-
-
-def heads_in_the_middle(devices: Devices, n_clusters: int) -> Group:
-    """Clusters of neighbours by k-means; the head is the candidate nearest to the middle of its cluster, and devices go to
-    the nearest head with room. There are more clusters if these heads have no room for everybody. If even all candidates
-    have none, capacities are not kept, and the notes count the heads that are `over_capacity`."""
-
-    def group(view: View, rng: np.random.Generator) -> Topology:
-        allowed = np.flatnonzero(devices.candidate)
-        k = min(n_clusters, len(allowed))
-        while True:
-            found = geographic_clusters(devices.position_m, n_clusters=k, rng=rng)
-            middle = np.stack([devices.position_m[members].mean(axis=0) for members in found.clusters])
-            heads = np.unique(allowed[_nearest_each(middle, devices.position_m[allowed])])
-            room = devices.capacity[heads]
-            if room.sum() >= devices.n or k == len(allowed):
-                break
-            k = min(len(allowed), math.ceil(1.2 * k))
-        if room.sum() < devices.n:
-            room = np.full(len(heads), devices.n)
-        cluster = np.full(devices.n, -1)
-        cluster[heads] = np.arange(len(heads))
-        if len(heads) > 1:
-            cluster = fill_by_regret(radio.distances(devices.position_m, devices.position_m[heads]), cluster, room)
-        else:
-            cluster[:] = 0
-        clusters = [np.flatnonzero(cluster == c) for c in range(len(heads))]
-        over = np.bincount(cluster, minlength=len(heads)) > devices.capacity[heads]
-        return Topology.of_heads(clusters, heads, devices.n, {"over_capacity": float(over.sum())})
-
-    return group
 
 
 def _problem(devices: Devices, alpha: float | None, n_candidates: int, rng: np.random.Generator) -> HeadProblem:
