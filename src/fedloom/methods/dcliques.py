@@ -16,9 +16,10 @@ from fedloom.methods.random_clusters import around_heads
 
 
 def method(
-    n_clusters: int | None = None, n_trials: int = 80, box_s: float = 120.0, feature_s: float | None = None
+    n_clusters: int | None = None, n_trials: int | None = None, box_s: float = 120.0, feature_s: float | None = None
 ) -> Method:
-    """n_clusters: by default one for five clients; n_trials of the search; times as for ltc."""
+    """n_clusters: by default one for five clients; n_trials: of the search, by default as for ltc; box_s,
+    feature_s as for ltc."""
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)
