@@ -25,6 +25,7 @@ CHOICES = ("random", "best")
 TIE = 1e-9  # scores that differ by less are equal: they may differ in rounding only
 TRIALS = 80  # as published (LTC, section 5), for 20 to 30 clients in 4 to 6 clusters
 TRIALS_OF_CLUSTER = 50  # at most, if no number is asked for: more gain little for their time
+MOST_TRIALS = 1_000_000  # some minutes
 REFRESH = 1000  # changes after which sums are formed anew, against drift
 
 
@@ -88,8 +89,8 @@ def trials_for(n_clients: int, n_clusters: int) -> int:
     >>> [trials_for(k, k // 5) for k in (20, 30, 200, 1000)]
     [80, 80, 1377, 10000]
     """
-    wanted = round(TRIALS * (n_clients / 30) ** 1.5)
-    return max(TRIALS, min(wanted, TRIALS_OF_CLUSTER * n_clusters))
+    wanted = TRIALS * (n_clients / 30) ** 1.5
+    return max(TRIALS, min(int(wanted + 0.5), TRIALS_OF_CLUSTER * n_clusters))
 
 
 def local_search(
@@ -110,7 +111,7 @@ def local_search(
     no moves. Changes are listed as swaps (p, q) with p in the first cluster outside and q in the second inside, then
     moves of each p, then moves of each q.
     """
-    _check.whole("n_trials", n_trials, least=0)
+    check_trials(n_trials)
     _check.one_of("choice", choice, CHOICES)
     if patience is not None:
         _check.whole("patience", patience)
@@ -168,6 +169,15 @@ def check_clusters(clusters: Sequence[ArrayLike], n_clients: int, n_clusters: in
     if not np.array_equal(np.sort(np.concatenate(out)), np.arange(n_clients)):
         raise ValueError(f"start must have every client from 0 to {n_clients - 1} in exactly one cluster")
     return out
+
+
+def check_trials(n_trials: int) -> None:
+    """A whole number that a search can be expected to end with."""
+    _check.whole("n_trials", n_trials, least=0)
+    if n_trials > MOST_TRIALS:
+        raise ValueError(
+            f"n_trials must be at most {MOST_TRIALS:,}, got {n_trials:,}; a search gains little after 10 a client"
+        )
 
 
 def check_count(n_clients: int, n_clusters: int) -> None:

@@ -1,4 +1,4 @@
-"""Clients whose data span nearly the same directions: signatures, their angles, clusters (CSAHFL, sections 3.1 to 3.3).
+"""Clients whose data span nearly the same directions: signatures, their angles, clusters (CSAHFL, section 3.3).
 
     U_i     = the first p left singular vectors of X_i (d, n_i)                              (5)
     cos(theta_ij) = the largest singular value of Q_i^T Q_j,   Q = orthonormal basis of U    (4, 6)
@@ -14,6 +14,7 @@ distances serves any beta, and no label is seen; the signatures themselves are d
 Left out: mean removal (it would change every angle) and angles of more than the closest directions. K clients, d features.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -28,6 +29,7 @@ Metric = Literal["principal", "pairwise", "pairwise_abs"]
 Linkage = Literal["complete", "average", "single"]
 
 MOST_CLIENTS = {"whole": 15_000, "per_class": 5000}  # 10,000 take a few minutes and 3 GB; 4,000 with classes likewise
+MOST_DIRECTIONS = 50  # of 50 clients with 784 inputs each take some ten seconds
 METRICS = ("principal", "pairwise", "pairwise_abs")
 LINKAGES = {"complete": "complete", "average": "weighted", "single": "single"}  # as scipy calls them
 TINY = 1e-12  # relative to the largest: a direction this weak is rounding
@@ -67,6 +69,8 @@ def signatures(
     Without `labels` one of all the client's data ("whole"). With labels, K arrays (n_k,), one for each of its classes,
     side by side in the order of the classes ("per class"): (d, rank classes), not orthonormal.
     """
+    check_directions("rank", rank)
+    _check_limit(x, rank, labels)
     if labels is None:
         return [_of_client(k, samples, rank) for k, samples in enumerate(x)]
     if len(labels) != len(x):
@@ -78,6 +82,16 @@ def signatures(
             raise ValueError(f"client {k} has {inputs.shape[:1]} samples but labels of shape {y.shape}")
         found.append(np.hstack([_of_client(k, inputs[y == c], rank) for c in np.unique(y)]))
     return found
+
+
+def check_directions(name: str, rank: int) -> None:
+    """A whole number of directions that angles between all clients can be had of in a reasonable time."""
+    _check.whole(name, rank)
+    if rank > MOST_DIRECTIONS:
+        raise ValueError(
+            f"{name} must be at most {MOST_DIRECTIONS} directions of a signature (3 as published), got {rank:,}; the work of "
+            f"comparing two clients grows with the square of it"
+        )
 
 
 def noisy_signatures(signatures: Sequence[ArrayLike], noise: float, rng: np.random.Generator) -> list[Floats]:
@@ -202,6 +216,23 @@ def _distances(proximity: ArrayLike) -> Floats:
     if n != m or n == 0 or (distance != distance.T).any() or distance.diagonal().any():
         raise ValueError(f"proximity must be symmetric (K, K) with a zero diagonal, got shape {distance.shape}")
     return distance
+
+
+def _check_limit(x: Sequence[ArrayLike], rank: int, labels: Sequence[ArrayLike] | None) -> None:
+    """Refuse more directions than anybody's data (or those of any of its classes) can have."""
+    shapes = [np.shape(samples) for samples in x]
+    if not all(len(shape) > 1 for shape in shapes):
+        return  # refused below, client by client
+    rows = [shape[0] for shape in shapes]
+    if labels is not None:
+        rows = [int(np.unique(np.asarray(y), return_counts=True)[1].max(initial=0)) for y in labels]
+    most = max((min(n, math.prod(shape[1:])) for n, shape in zip(rows, shapes)), default=rank)
+    if rank > most:
+        what = "of a class of a client" if labels is not None else "of a client"
+        raise ValueError(
+            f"{rank} directions of a signature are more than any data here have: the most samples {what}, or the inputs of a "
+            f"sample, are {most}; ask for at most so many"
+        )
 
 
 def _of_client(k: int, samples: ArrayLike, rank: int) -> Floats:

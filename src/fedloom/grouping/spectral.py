@@ -27,7 +27,14 @@ Ints = NDArray[np.int64]
 
 T_SCALES = ("max", "raw")
 TIMES = ("auto", "round", "computing")
+LEAST_WIDTH, MOST_WIDTH = 1e-3, 1e3
 MOST_CLIENTS = 5000  # 4,000 in 800 clusters take two minutes, and time grows with the cube
+
+
+def check_width(name: str, sigma: float) -> None:
+    """A kernel's width: neither so narrow nor so wide that all affinities are the same."""
+    if not LEAST_WIDTH <= sigma <= MOST_WIDTH:
+        raise ValueError(f"{name} must be between {LEAST_WIDTH:g} and {MOST_WIDTH:g}, got {sigma:g}")
 
 
 def device_round_s(compute_s: ArrayLike, exchange_s: ArrayLike, time: str = "auto") -> Floats:
@@ -92,7 +99,7 @@ def similar_affinity(
     features: ArrayLike, t_s: ArrayLike, *, sigma: float, t_scale: str = "max", squared: bool = False
 ) -> Floats:
     """G of A (K, K), in (0, 1]."""
-    _check.positive("sigma", sigma)
+    check_width("sigma", sigma)
     cosines, t = _cosines_and_times(features, t_s, t_scale)
     return np.exp(-_distances(np.column_stack([t, cosines]), squared) / (2 * sigma**2))
 
@@ -107,8 +114,8 @@ def complementary_affinity(
     squared: bool = False,
 ) -> Floats:
     """G of A+ (K, K), at least 1; 2 on the diagonal, and larger where directions differ."""
-    _check.positive("sigma_t", sigma_t)
-    _check.positive("sigma_ft", sigma_ft)
+    check_width("sigma_t", sigma_t)
+    check_width("sigma_ft", sigma_ft)
     cosines, t = _cosines_and_times(features, t_s, t_scale)
     power = _distances(cosines, squared) / (2 * sigma_ft**2)
     if power.max() > 600:  # exp(709) is the end

@@ -189,11 +189,17 @@ def _pays(r1: Floats, r2: Floats, z: float, least: float) -> Mask:
     return np.asarray(((r2 < -least) & (z * r1 + r2 <= TOL)) | ((r1 < -least) & (z * r2 + r1 <= TOL)))
 
 
+def check_exchange_rate(z: float) -> None:
+    """z, at least 1; infinite: nothing may get worse."""
+    if not z >= 1:
+        raise ValueError(f"z must be at least 1, so that a change never loses more than it gains; got {z:g}")
+
+
 def _exchange_rate(solution: str, z: float | None, strict: bool) -> float:
     if strict and z is not None:
         raise ValueError(f"strict lets nothing get worse and has no use for z, got z = {z:g}; leave one of them out")
-    if z is not None and not z >= 1:
-        raise ValueError(f"z must be at least 1, so that a change never loses more than it gains; got {z:g}")
+    if z is not None:
+        check_exchange_rate(z)
     return np.inf if strict else Z[solution] if z is None else z
 
 

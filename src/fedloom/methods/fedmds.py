@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, similar_clusters
-from fedloom.grouping.spectral import MOST_CLIENTS, TIMES
+from fedloom.grouping.spectral import MOST_CLIENTS, TIMES, check_width
 from fedloom.methods.ltc import clusters_for, d2d_method
 from fedloom.methods.method import Method
 from fedloom.methods.random_clusters import around_heads
@@ -30,8 +30,10 @@ def method(
 ) -> Method:
     """sigma: width of the kernel. time: t_i, "round" (with the device's median link), "computing", or "auto": with links if all
     are alike. n_clusters: by default one for five clients. box_s, feature_s, keep_progress as for ltc."""
-    _check.positive("sigma", sigma)
+    check_width("sigma", sigma)
     _check.one_of("time", time, TIMES)
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = _all_pairs(view)
@@ -54,9 +56,11 @@ def plus(
     keep_progress: bool = True,
 ) -> Method:
     """sigma_t, sigma_ft: widths of the kernels of time and direction; the rest as for fedmds."""
-    _check.positive("sigma_t", sigma_t)
-    _check.positive("sigma_ft", sigma_ft)
+    check_width("sigma_t", sigma_t)
+    check_width("sigma_ft", sigma_ft)
     _check.one_of("time", time, TIMES)
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = _all_pairs(view)

@@ -21,6 +21,8 @@ import numpy as np
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, swap_search
+from fedloom.grouping.local_search import CHOICES, check_trials
+from fedloom.grouping.swap_search import Z, check_exchange_rate
 from fedloom.methods.method import Group, Method
 
 FEATURES = {
@@ -56,6 +58,12 @@ def method(
     trained for a feature. crop_layers: how many of the smallest convolutions "crop" reveals."""
     _check.one_of("feature", feature, tuple(FEATURES))
     _check.one_of("start", start, STARTS)
+    _check.one_of("choice", choice, CHOICES)
+    _check.one_of("solution", str(solution), tuple(Z))
+    _check_search(n_clusters, n_trials, z)
+    for name, value in (("size_min", size_min), ("size_max", size_max), ("crop_layers", crop_layers)):
+        if value is not None:
+            _check.whole(name, value)
     kind, layers, need = FEATURES[feature]
     layers = crop_layers if feature == "crop" else layers
 
@@ -97,6 +105,15 @@ def method(
         feature_s,
         keep_progress,
     )
+
+
+def _check_search(n_clusters: int | None, n_trials: int | None, z: float | None) -> None:
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
+    if n_trials is not None:
+        check_trials(n_trials)
+    if z is not None:
+        check_exchange_rate(z)
 
 
 def d2d_method(

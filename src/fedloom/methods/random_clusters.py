@@ -5,6 +5,7 @@ Heads are the members with the shortest round, and clusters run the rounds that 
 
 import numpy as np
 
+from fedloom import _check
 from fedloom.grouping import Need, Topology, View, heads_and_times, random_clusters, round_matrix
 from fedloom.methods.ltc import clusters_for, d2d_method
 from fedloom.methods.method import Method
@@ -12,6 +13,8 @@ from fedloom.methods.method import Method
 
 def method(n_clusters: int | None = None, box_s: float = 120.0) -> Method:
     """n_clusters: by default one for five clients; box_s: seconds of a cloud round."""
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)
