@@ -144,13 +144,16 @@ def test_an_infinite_wait_is_a_wait_for_all():
     assert make_method("csahfl:alpha=inf").pace is make_method("csahfl:wait=all").pace is lockstep
 
 
-def test_more_directions_than_the_data_have_are_refused_before_any_is_computed(small):
-    for name, most in (("csahfl", 8), ("csahfl:signature=per_class", 8)):  # inputs of a sample
-        with pytest.raises(
-            ValueError, match=f"9 directions of a signature are more than any data here have: .* are {most};"
-        ):
-            fl.simulate(fl.scenario(small), make_method(f"{name}:p=9"), n_workers=1)
-        fl.simulate(fl.scenario(small), make_method(f"{name}:p=8"), dry_run=True)
+@pytest.mark.parametrize("name", ["csahfl", "csahfl:signature=per_class", "pacfl"])
+def test_more_directions_than_the_data_have_are_refused(small, name):
+    scenario = fl.scenario(small)  # 40 samples of 8 inputs each
+    with pytest.raises(
+        ValueError, match=r"p must be at most the number of samples of any client, 40, because .* got 41"
+    ):
+        fl.simulate(scenario, make_method(f"{name}:p=41"), dry_run=True)
+    with pytest.raises(ValueError, match=r"p must be at most the number of inputs of a sample, 8, because .* got 9"):
+        fl.simulate(scenario, make_method(f"{name}:p=9"), dry_run=True)
+    fl.simulate(scenario, make_method(f"{name}:p=8"), dry_run=True)
 
 
 def world(small):

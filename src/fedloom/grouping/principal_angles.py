@@ -14,7 +14,6 @@ distances serves any beta, and no label is seen; the signatures themselves are d
 Left out: mean removal (it would change every angle) and angles of more than the closest directions. K clients, d features.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -69,8 +68,6 @@ def signatures(
     Without `labels` one of all the client's data ("whole"). With labels, K arrays (n_k,), one for each of its classes,
     side by side in the order of the classes ("per class"): (d, rank classes), not orthonormal.
     """
-    check_directions("rank", rank)
-    _check_limit(x, rank, labels)
     if labels is None:
         return [_of_client(k, samples, rank) for k, samples in enumerate(x)]
     if len(labels) != len(x):
@@ -216,23 +213,6 @@ def _distances(proximity: ArrayLike) -> Floats:
     if n != m or n == 0 or (distance != distance.T).any() or distance.diagonal().any():
         raise ValueError(f"proximity must be symmetric (K, K) with a zero diagonal, got shape {distance.shape}")
     return distance
-
-
-def _check_limit(x: Sequence[ArrayLike], rank: int, labels: Sequence[ArrayLike] | None) -> None:
-    """Refuse more directions than anybody's data (or those of any of its classes) can have."""
-    shapes = [np.shape(samples) for samples in x]
-    if not all(len(shape) > 1 for shape in shapes):
-        return  # refused below, client by client
-    rows = [shape[0] for shape in shapes]
-    if labels is not None:
-        rows = [int(np.unique(np.asarray(y), return_counts=True)[1].max(initial=0)) for y in labels]
-    most = max((min(n, math.prod(shape[1:])) for n, shape in zip(rows, shapes)), default=rank)
-    if rank > most:
-        what = "of a class of a client" if labels is not None else "of a client"
-        raise ValueError(
-            f"{rank} directions of a signature are more than any data here have: the most samples {what}, or the inputs of a "
-            f"sample, are {most}; ask for at most so many"
-        )
 
 
 def _of_client(k: int, samples: ArrayLike, rank: int) -> Floats:

@@ -33,6 +33,7 @@ MOST_CLIENTS = 5000  # 4,000 in 800 clusters take two minutes, and time grows wi
 
 def check_width(name: str, sigma: float) -> None:
     """A kernel's width: neither so narrow nor so wide that all affinities are the same."""
+    _check.positive(name, sigma)
     if not LEAST_WIDTH <= sigma <= MOST_WIDTH:
         raise ValueError(f"{name} must be between {LEAST_WIDTH:g} and {MOST_WIDTH:g}, got {sigma:g}")
 

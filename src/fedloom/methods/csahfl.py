@@ -124,7 +124,9 @@ def by_signature(
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.active)
         _check.few_enough("clustering by angles", len(who), MOST_CLIENTS[signature])
+        _check_data(p, "samples of any client", int(view.n_samples[who].max()))
         found = view.features(SIGNATURES[signature], p)[who]
+        _check_data(p, "inputs of a sample", found.shape[1])
         angles = proximity([u[:, u.any(axis=0)] for u in found], metric)  # type: ignore[arg-type]
         label = angle_clusters(angles, beta_deg=beta, linkage=linkage)  # type: ignore[arg-type]
         cluster = np.full(len(view.active), -1)
@@ -143,6 +145,14 @@ def by_signature(
         return Topology(cover=cover, kind="edge", host=host, cluster=number, follow=True, notes=notes)
 
     return group
+
+
+def _check_data(p: int, what: str, most: int) -> None:
+    """Data have no more directions than samples, nor than a sample has inputs."""
+    if p > most:
+        raise ValueError(
+            f"p must be at most the number of {what}, {most}, because data have no more directions; got {p}"
+        )
 
 
 def weigh_clusters(by: str = "kl", quantity_scope: str = "round_union", p_global: str = "pooled") -> WeighCloud:
