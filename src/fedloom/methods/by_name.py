@@ -60,7 +60,7 @@ def _option(name: str, make: Callable[..., Method], option: str) -> tuple[str, A
         value = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date or number that is none
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"option {key} of method {name}: {text!r} is no YAML value ({reason})") from None
+        raise ValueError(f"the value of option {key} of method {name} cannot be read: {text!r} ({reason})") from None
     try:
         return key, read(value, annotation, text.strip())
     except ValueError as error:
