@@ -1,4 +1,4 @@
-"""Label skew between edges and between clients: every number of CSAHFL's section 5, and its invariant 11."""
+"""Label skew between edges and between clients: the three settings of CSAHFL, section 4.1, and what holds for any."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The six data cases of HHFL: every number of the sheet's section 6, and what holds for any layout."""
+"""The six data cases of HHFL: their numbers of clients and classes, and what holds for any layout."""
 
 from fractions import Fraction
 

@@ -108,3 +108,22 @@ def test_cells_and_homes_need_no_declaration():
     assert blind.in_reach.shape == (3, 57) and blind.home.shape == (57,)
     for group in (one_cloud, home_cells, all_cells):
         assert group(blind, rng()).cover.any()
+
+
+MESH = {"n_devices": 6, "device_device": {"kind": "drawn", "low": 0, "high": 5}}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_member_fetches_and_returns_a_model_over_its_link(seed):
+    both = view_of(MESH, {Need.LINKS}, seed)
+    np.testing.assert_array_equal(both.exchange_s, both.link_s.T + both.link_s)
+    np.testing.assert_array_equal(both.exchange_s.diagonal(), np.zeros(6))
+    assert (np.isinf(both.exchange_s) == np.isinf(both.link_s)).all()
+    free = view_of({**MESH, "head_broadcast": "free"}, {Need.LINKS}, seed)
+    np.testing.assert_array_equal(free.exchange_s, free.link_s)
+    np.testing.assert_array_equal(free.link_s, both.link_s)
+
+
+def test_times_of_links_must_be_declared():
+    with pytest.raises(ValueError, match="asked for link rates without declaring it"):
+        _ = view_of(MESH, set(Need) - {Need.LINKS}).exchange_s

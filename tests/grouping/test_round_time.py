@@ -33,7 +33,7 @@ G1_LINK = links(
 
 @st.composite
 def fleets(draw, max_clients=12):
-    """compute_s (K,) above 0 and symmetric link_s (K, K), some infinite; whole numbers (ties) or not."""
+    """compute_s (K,) above 0 and symmetric exchange_s (K, K), some infinite; whole numbers (ties) or not."""
     n = draw(st.integers(1, max_clients))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     if draw(st.booleans()):
@@ -138,9 +138,9 @@ def test_clusters_too_large_for_the_buffer_give_the_same():
     [
         (lambda: round_matrix([1, INF], np.ones((2, 2))), "compute_s must be finite, got inf at index [1]"),
         (lambda: round_matrix([1, -2], np.ones((2, 2))), "compute_s must be at least 0, got -2"),
-        (lambda: round_matrix([1, 2], np.ones((2, 3))), "link_s must have shape (2, 2), got (2, 3)"),
-        (lambda: round_matrix([1, 2], [[0, -1], [1, 0]]), "link_s must be at least 0, got -1"),
-        (lambda: round_matrix([1, 2], [[0, np.nan], [1, 0]]), "link_s must be at least 0, got nan"),
+        (lambda: round_matrix([1, 2], np.ones((2, 3))), "exchange_s must have shape (2, 2), got (2, 3)"),
+        (lambda: round_matrix([1, 2], [[0, -1], [1, 0]]), "exchange_s must be at least 0, got -1"),
+        (lambda: round_matrix([1, 2], [[0, np.nan], [1, 0]]), "exchange_s must be at least 0, got nan"),
         (lambda: heads_and_times(np.ones((2, 2)), [[0], []]), "a cluster without clients has no head"),
     ],
     ids=lambda x: None,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedloom.grouping import complementary_clusters, similar_clusters
+from fedloom.grouping import complementary_clusters, device_round_s, similar_clusters
 from fedloom.grouping.directions import Angle
 from fedloom.grouping.spectral import complementary_affinity, similar_affinity
 
@@ -151,3 +151,31 @@ def test_empty_groups_are_dropped(monkeypatch):
 def test_wrong_arguments_say_what_is_wrong(call, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         call()
+
+
+EQUAL = np.full((3, 3), 5.0)
+UNEQUAL = np.array([[0.0, 2, 6], [2, 0, 4], [6, 4, 0]])
+
+
+@pytest.mark.parametrize(
+    ("link", "time", "expected"),
+    [
+        (EQUAL, "auto", [6, 7, 8]),
+        (EQUAL, "round", [6, 7, 8]),
+        (EQUAL, "computing", [1, 2, 3]),
+        (UNEQUAL, "auto", [1, 2, 3]),
+        (UNEQUAL, "round", [1 + 4, 2 + 3, 3 + 5]),
+        (np.where(UNEQUAL == 6, np.inf, UNEQUAL), "round", [1 + 2, 2 + 3, 3 + 4]),
+        (np.array([[0, 2, np.inf], [2, 0, np.inf], [np.inf, np.inf, 0]]), "round", [1 + 2, 2 + 2, 3 + 2]),
+        (np.array([[0, 2, np.inf], [2, 0, np.inf], [np.inf, np.inf, 0]]), "auto", [1, 2, 3]),
+        (np.full((3, 3), np.inf), "round", [1, 2, 3]),
+    ],
+)
+def test_a_round_is_estimated_with_links_where_they_are_alike_and_else_as_asked(link, time, expected):
+    assert device_round_s([1.0, 2.0, 3.0], link, time).tolist() == expected
+
+
+def test_a_single_client_has_no_links_and_other_words_are_refused():
+    assert device_round_s([4.0], [[0.0]], "round").tolist() == [4.0]
+    with pytest.raises(ValueError, match="time must be one of auto, round, computing; got 'wall'"):
+        device_round_s([1.0, 2.0], np.ones((2, 2)), "wall")

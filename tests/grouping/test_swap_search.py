@@ -12,7 +12,7 @@ from test_round_time import links
 from fedloom.grouping import complementary_clusters, heads_and_times, random_clusters, round_matrix, swap_search
 from fedloom.grouping import local_search as loop
 from fedloom.grouping.directions import Angle
-from fedloom.grouping.local_search import _listed
+from fedloom.grouping.local_search import _listed, trials_for
 from fedloom.grouping.round_time import RoundTimes
 from fedloom.grouping.swap_search import relative_change, trade_off, valid
 
@@ -495,6 +495,26 @@ def test_random_clusters_are_a_partition_of_near_equal_sizes(n, n_clusters, seed
     ids=lambda x: None,
 )
 def test_wrong_arguments_say_what_is_wrong(change, message):
-    arguments = {"features": G4_PHI, "n_samples": G4_SIZES, "compute_s": G4_COMPUTE, "link_s": G4_LINK, "n_clusters": 2}
+    arguments = {
+        "features": G4_PHI,
+        "n_samples": G4_SIZES,
+        "compute_s": G4_COMPUTE,
+        "exchange_s": G4_LINK,
+        "n_clusters": 2,
+    }
     with pytest.raises(ValueError, match=re.escape(message)):
         swap_search(**arguments | change, rng=rng())
+
+
+def test_trials_grow_with_the_fleet_and_a_number_asked_for_wins():
+    assert [trials_for(n, max(2, n // 5)) for n in (4, 20, 30, 60, 200)] == [80, 80, 80, 226, 1377]
+    assert trials_for(1000, 200) == 10_000 and trials_for(1000, 2) == 100
+    assert swap_search(*world(60), n_clusters=12, rng=rng(1)).n_trials == 226
+    assert swap_search(*world(60), n_clusters=12, n_trials=7, rng=rng(1)).n_trials == 7
+
+
+def test_a_search_of_200_clients_goes_most_of_the_way_by_itself():
+    start, default, long = (swap_search(*world(200), n_clusters=40, n_trials=n, rng=rng(1)) for n in (0, None, 8000))
+    for value in ("theta", "round_s"):
+        first, found, best = (getattr(r, value).mean() for r in (start, default, long))
+        assert first - found > 0.75 * (first - best)

@@ -7,12 +7,14 @@ c, D_c clients that hold class c, q samples of each of its classes that a client
     iid              a shuffled deck cut into K nearly equal parts
     by_label_sets    each client's classes are given; q = min_c floor(N_c / D_c) of each, so volumes are equal
     by_classes       the same with k classes a client, dealt so that D_c differ by at most one
+    mixed            some clients by classes, the others a fair draw, all of one size
     dirichlet        each class is split by proportions drawn from Dir(concentration)
     by_user          the data's own users
 
 `fedloom.data.sizes` has those for clients of different sizes.
 """
 
+import bisect
 from collections.abc import Sequence
 from typing import Literal
 
@@ -105,11 +107,13 @@ def by_classes(
 def mixed(
     labels: ArrayLike, n_clients: int, skewed_share: float, classes_per_client: int, rng: np.random.Generator
 ) -> list[Indices]:
-    """Equal shares of labels (n,): a share of the clients hold `classes_per_client` classes in equal parts, dealt from decks as
-    in `by_classes`; the others what comes by chance out of the rest.
+    """Equal shares of labels (n,): a share of the clients hold m = `classes_per_client` classes in equal parts, dealt from decks
+    as in `by_classes`; the others are a fair draw of all labels.
 
-    All have classes_per_client * floor(n / (n_clients classes_per_client)) samples, or fewer if a class has not enough; what is
-    left over is unused.
+    The others draw first, any sample with the same chance and without replacement, and the skewed ones take q of each of their
+    classes from what that leaves. q, the same for all, is the largest for which this can be done: m q samples a client, at most
+    m floor(n / (n_clients m)), and fewer where a class would run out, because it is small, or because a deck cannot be dealt
+    evenly and one class has a holder more than another. What is left over is unused. Who is skewed is drawn, too.
     """
     y = as_labels(labels)
     _check.whole("n_clients", n_clients)
@@ -117,20 +121,33 @@ def mixed(
     _enough(len(y), n_clients, classes_per_client)
     if not 0 <= skewed_share <= 1:
         raise ValueError(f"skewed_share must be between 0 and 1, got {skewed_share:g}")
-    of_class = len(y) // (n_clients * classes_per_client)
     n_skewed = round(skewed_share * n_clients)
-    if n_skewed:
-        _, counts = np.unique(y, return_counts=True)
-        of_class = min(of_class, int(counts.min()) // -(-n_skewed * classes_per_client // len(counts)))
     place = rng.permutation(n_clients)
-    few: list[Indices] = []
-    if n_skewed:
-        few = by_classes(y, n_skewed, classes_per_client, rng, of_class)
-    rest = rng.permutation(np.setdiff1d(np.arange(len(y)), np.concatenate([np.zeros(0, np.int64), *few])))
-    size = of_class * classes_per_client
-    others = [np.sort(rest[i * size : (i + 1) * size]) for i in range(n_clients - n_skewed)]
+    classes, kind, n_of_class = np.unique(y, return_inverse=True, return_counts=True)
+    sets = deal_classes(classes.tolist(), n_skewed, classes_per_client, rng) if n_skewed else []
+    n_holders = np.array([sum(c in hand for hand in sets) for c in classes.tolist()], dtype=np.int64)
+    deck = rng.permutation(len(y))
+    n_drawn = (n_clients - n_skewed) * classes_per_client  # by the others, for q = 1
+
+    def lacking(q: int) -> NDArray[np.int64]:
+        """Samples of each class that are missing if the others have drawn and its holders want q each; below 0: to spare."""
+        left = n_of_class - np.bincount(kind[deck[: n_drawn * q]], minlength=len(classes))
+        return n_holders * q - left
+
+    # who draws less leaves more of every class, and less is wanted of it: what fits for q fits for all below
+    most = len(y) // (n_clients * classes_per_client)
+    q = bisect.bisect_left(range(1, most + 1), True, key=lambda q: bool((lacking(q) > 0).any()))
+    if q == 0:
+        scarce = int(lacking(1).argmax())
+        raise ValueError(
+            f"class {classes[scarce]} has {n_of_class[scarce]} samples, too few for {n_holders[scarce]} clients that hold it "
+            f"after the draw of the others; use fewer clients or more samples"
+        )
+    drawn, rest = np.split(deck, [n_drawn * q])
+    others = np.split(drawn, n_clients - n_skewed) if n_drawn else []
+    few = [rest[part] for part in by_label_sets(y[rest], sets, rng, samples_per_class=q)] if n_skewed else []
     dealt = [*few, *others]
-    return [dealt[i] for i in place]
+    return [np.sort(dealt[i]) for i in place]
 
 
 def deal_classes(classes: Sequence[int], n_hands: int, per_hand: int, rng: np.random.Generator) -> list[list[int]]:

@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 def drawn(n: int, low: float, high: float, rng: np.random.Generator, integer: bool = True) -> Array:
-    """One draw per pair of `n` devices, uniform on {low..high} (LTC, section 3.2) or on [low, high).
+    """One draw per pair of `n` devices, uniform on {low..high} (LTC, section 5.2) or on [low, high).
 
     The unit is the caller's.
     """

@@ -123,7 +123,7 @@ class SquarePlacement(Settings):
 
 
 class RectanglesPlacement(Settings):
-    """Uniform in rectangles (x_min, x_max, y_min, y_max), `counts` devices in each (CAMU, section 3.1)."""
+    """Uniform in rectangles (x_min, x_max, y_min, y_max), `counts` devices in each (CAMU, section V-A)."""
 
     kind: Literal["rectangles"] = "rectangles"
     regions_m: tuple[tuple[float, float, float, float], ...] = Field(min_length=1)
@@ -143,7 +143,7 @@ class CellsPlacement(Settings):
 
 
 class ThreeCellsPlacement(Settings):
-    """Three overlapping cells with exact counts per region (HHFL, section 5).
+    """Three overlapping cells with exact counts per region (HHFL, section V-A).
 
     With `overlap`, devices are relocated from these counts until that many of all are in reach of several
     cells; numbers and homes stay (HHFL's overlap sweep; 21 is its modified topology).
@@ -266,7 +266,7 @@ class RateLink(Settings):
 
 class RadioLink(Settings):
     """Shannon rate over the distance of sender and receiver (DDC, section 5). `antennas` of the receiver, whose signals
-    are combined: so many times the SNR of one (CAMU, section 3.1). `fading` "rayleigh": the gain of every link, of mean 1
+    are combined: so many times the SNR of one (CAMU, section II-B). `fading` "rayleigh": the gain of every link, of mean 1
     over the path's, is drawn when links are: once, or as `redraw.links` says; between devices the same in both directions."""
 
     kind: Literal["radio"] = "radio"
@@ -279,7 +279,7 @@ class RadioLink(Settings):
 
 
 class DrawnLinks(Settings):
-    """Device to device: {low..high} or [low, high) times `unit_bit_s`, per pair (LTC, section 3.2)."""
+    """Device to device: {low..high} or [low, high) times `unit_bit_s`, per pair (LTC, section 5.2)."""
 
     kind: Literal["drawn"] = "drawn"
     low: NotNegative = 1.0
@@ -326,7 +326,7 @@ class DeviceEdge(Settings):
     """Between devices and the edge servers of the cells.
 
     `uplink`: whether a device that reports to several edge servers sends to each of them (unicast), or once for all to
-    hear (once), at the rate of the slowest link (coordinated multi-point reception: HHFL, section 4).
+    hear (once), at the rate of the slowest link (coordinated multi-point reception: HHFL, section III-A).
     """
 
     up: HopLink = RateLink()
@@ -404,7 +404,7 @@ class UniformLaw(Settings):
 
 
 class NormalLaw(Settings):
-    """Normal, clipped to low..high (CSAHFL, section 4)."""
+    """Normal, clipped to low..high (CSAHFL, section 4.1)."""
 
     kind: Literal["normal"] = "normal"
     mean: float
@@ -496,7 +496,7 @@ class Redraw(Settings):
 
 
 class MobilitySettings(Settings):
-    """Between rounds a device stays with probability `p_stay`, else goes to a neighbour cell (CSAHFL, section 4).
+    """Between rounds a device stays with probability `p_stay`, else goes to a neighbour cell (CSAHFL, section 4.1).
 
     `every` cloud round: the first is as the devices were placed. Every edge round: they have moved once before the first.
     """

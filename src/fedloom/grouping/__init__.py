@@ -27,7 +27,7 @@ from fedloom.grouping.principal_angles import (
     signatures,
 )
 from fedloom.grouping.round_time import heads_and_times, round_matrix
-from fedloom.grouping.spectral import complementary_clusters, similar_clusters
+from fedloom.grouping.spectral import complementary_clusters, device_round_s, similar_clusters
 from fedloom.grouping.swap_search import SwapResult, swap_search
 from fedloom.grouping.topology import Topology
 from fedloom.grouping.unit_gradients import cosine_matrix
@@ -57,6 +57,7 @@ __all__ = [
     "check_link_reports",
     "cluster_counts",
     "complementary_clusters",
+    "device_round_s",
     "cosine_matrix",
     "draw_candidates",
     "dual_segment",

@@ -1,9 +1,9 @@
 """How clients in overlaps bridge aggregators, and which of their links to give up.
 
-    B_kn = cover_nk / |S_k|                          where client k starts                       (HHFL, step 2)
-    A_nk = cover_nk p_k / (|S_k| o_n)                how much client k counts at aggregator n    (HHFL, step 4)
-    o_n  = sum_k cover_nk p_k / |S_k|                how much aggregator n counts in the cloud   (HHFL, step 5)
-    Q    = A B,  lambda2 = its second eigenvalue     how slowly aggregators agree by themselves  (HHFL, section 3.4)
+    B_kn = cover_nk / |S_k|                          where client k starts                       (HHFL, eq. 7)
+    A_nk = cover_nk p_k / (|S_k| o_n)                how much client k counts at aggregator n    (HHFL, eq. 9)
+    o_n  = sum_k cover_nk p_k / |S_k|                how much aggregator n counts in the cloud   (HHFL, eq. 10)
+    Q    = A B,  lambda2 = its second eigenvalue     how slowly aggregators agree by themselves
 
 Why the split by |S_k|: by it o A = p, a client keeps its share p_k = n_k / sum n of the global model whatever it reaches,
 and p (B A) = p, o (A B) = o: an edge round alone does not move the mean. sum_n o_n |v_n - mean|^2, the disagreement of
@@ -81,7 +81,7 @@ def limit_links(
     policy: str = "cap_first",
     rng: np.random.Generator,
 ) -> Mask:
-    """A smaller cover (N, K): links switched off, but never a client's link home (HHFL, section 4).
+    """A smaller cover (N, K): links switched off, but never a client's link home (HHFL, section IV-B3, speaks of such designs).
 
     home (K,): the aggregator a client keeps, -1 for a client without links. First `disable_links`, pairs (client,
     aggregator), go; then clients keep `max_links` each: home, and the aggregators that follow it in cyclic order (1 is
@@ -97,6 +97,7 @@ def limit_links(
     weight = _check_weights(cover, n_samples)
     _check_homes(cover, home)
     _check.one_of("policy for links", policy, POLICIES)
+    check_pairs(disable_links)
     for client, aggregator in disable_links:
         _check_link(cover, home, client, aggregator)
     for client, aggregator in disable_links:
@@ -229,6 +230,16 @@ def _check_homes(cover: Mask, home: Homes) -> None:
         if not (0 <= home[k] < n_aggregators and cover[home[k], k]):
             reached = np.flatnonzero(cover[:, k]).tolist()
             raise ValueError(f"client {k} has home {home[k]}, expected one of the aggregators it reports to, {reached}")
+
+
+def check_pairs(links: Sequence[tuple[int, int]]) -> None:
+    """Links to switch off must be pairs of whole numbers (client, aggregator)."""
+    for i, pair in enumerate(links):
+        if not (isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(v, int | np.integer) for v in pair)):
+            raise ValueError(
+                f"disable_links must be pairs of numbers, [[client, aggregator], ...], got {pair!r} as number {i}; "
+                f"a single pair needs brackets of its own, [[18, 1]]"
+            )
 
 
 def _check_link(cover: Mask, home: Homes, client: int, aggregator: int) -> None:

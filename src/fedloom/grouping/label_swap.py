@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom.grouping.directions import SAME, Skew
-from fedloom.grouping.local_search import Change, check_clusters, local_search, random_clusters
+from fedloom.grouping.local_search import Change, check_clusters, local_search, random_clusters, trials_for
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,7 +37,7 @@ def label_swap(
     label_counts: ArrayLike,
     *,
     n_clusters: int,
-    n_trials: int = 80,
+    n_trials: int | None = None,
     strict: bool = False,
     choice: str = "random",
     patience: int | None = None,
@@ -46,9 +46,10 @@ def label_swap(
 ) -> LabelSwapResult:
     """Clusters of equal size, up to one, whose labels are spread as those of all clients.
 
-    label_counts (K, C): samples of each client and label. choice "best": the swap that lowers the sum most. patience:
-    ends the search after so many trials in a row without a swap. start: clusters to begin with, which keep their sizes;
-    otherwise random ones. Heads and round times follow from `heads_and_times`.
+    label_counts (K, C): samples of each client and label. n_trials: by default as for `swap_search`. choice "best": the
+    swap that lowers the sum most. patience: ends the search after so many trials in a row without a swap. start:
+    clusters to begin with, which keep their sizes; otherwise random ones. Heads and round times follow from
+    `heads_and_times`.
     """
     counts = _check.array("label counts", label_counts, (None, None))
     first = (
@@ -61,7 +62,7 @@ def label_swap(
         _less_skew if strict else _no_more_skew,
         first,
         bounds=None,
-        n_trials=n_trials,
+        n_trials=trials_for(len(counts), n_clusters) if n_trials is None else n_trials,
         choice=choice,
         patience=patience,
         rng=rng,

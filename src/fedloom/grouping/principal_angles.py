@@ -1,4 +1,4 @@
-"""Clients whose data span nearly the same directions: signatures, their angles, clusters (CSAHFL, sections 3.1 to 3.3).
+"""Clients whose data span nearly the same directions: signatures, their angles, clusters (CSAHFL, section 3.3).
 
     U_i     = the first p left singular vectors of X_i (d, n_i)                              (5)
     cos(theta_ij) = the largest singular value of Q_i^T Q_j,   Q = orthonormal basis of U    (4, 6)
@@ -28,6 +28,7 @@ Metric = Literal["principal", "pairwise", "pairwise_abs"]
 Linkage = Literal["complete", "average", "single"]
 
 MOST_CLIENTS = {"whole": 15_000, "per_class": 5000}  # 10,000 take a few minutes and 3 GB; 4,000 with classes likewise
+MOST_DIRECTIONS = 50  # of 50 clients with 784 inputs each take some ten seconds
 METRICS = ("principal", "pairwise", "pairwise_abs")
 LINKAGES = {"complete": "complete", "average": "weighted", "single": "single"}  # as scipy calls them
 TINY = 1e-12  # relative to the largest: a direction this weak is rounding
@@ -78,6 +79,16 @@ def signatures(
             raise ValueError(f"client {k} has {inputs.shape[:1]} samples but labels of shape {y.shape}")
         found.append(np.hstack([_of_client(k, inputs[y == c], rank) for c in np.unique(y)]))
     return found
+
+
+def check_directions(name: str, rank: int) -> None:
+    """A whole number of directions that angles between all clients can be had of in a reasonable time."""
+    _check.whole(name, rank)
+    if rank > MOST_DIRECTIONS:
+        raise ValueError(
+            f"{name} must be at most {MOST_DIRECTIONS} directions of a signature (3 as published), got {rank:,}; the work of "
+            f"comparing two clients grows with the square of it"
+        )
 
 
 def noisy_signatures(signatures: Sequence[ArrayLike], noise: float, rng: np.random.Generator) -> list[Floats]:

@@ -1,11 +1,12 @@
 """How long a round of a cluster takes, and which member is its head.
 
-    T_ij = t'_i + t''_ij,  T_ii = t'_i           client i computes, then sends its model to head j
-    T_c  = min_{j in c} max_{i in c} T_ij        the head is the member that has everything soonest       (LTC, eq. 4, 5)
+    T_ij = t'_i + t''_ij,  T_ii = t'_i           what client i needs for a round if j is the head
+    T_c  = min_{j in c} max_{i in c} T_ij        the head is the member that has everything soonest       (LTC, eqs 4, 5)
 
-A round lasts until the slowest member has arrived at the best head, whatever the others do: uploads run side by side, and
-the head's model comes back in no time. K clients, N clusters; seconds throughout, infinite where a link is down.
-T_c is not monotone: a new, well-connected member may become head and shorten the round.
+t'_i: computing; t''_ij: what the link takes in a round, as published the upload alone, because the head's model comes in no
+time; where it does not, the download too (`View.exchange_s`). A round lasts until the slowest member has arrived at the best
+head, whatever the others do: links are used side by side. K clients, N clusters; seconds throughout, infinite where a link is
+down. T_c is not monotone: a new, well-connected member may become head and shorten the round.
 """
 
 from collections.abc import Sequence
@@ -21,22 +22,22 @@ Ints = NDArray[np.int64]
 WORK = 1 << 15  # numbers in a buffer: 256 kB, well inside a second-level cache
 
 
-def round_matrix(compute_s: ArrayLike, link_s: ArrayLike) -> Floats:
-    """T (K, K), s: row = sender, column = head. compute_s (K,), finite; link_s (K, K), its diagonal is ignored.
+def round_matrix(compute_s: ArrayLike, exchange_s: ArrayLike) -> Floats:
+    """T (K, K), s: row = sender, column = head. compute_s (K,), finite; exchange_s (K, K), its diagonal is ignored.
 
     >>> round_matrix([4.0, 10.0], [[0.0, 4.0], [4.0, 0.0]]).tolist()
     [[4.0, 8.0], [14.0, 10.0]]
     """
     compute = _check.array("compute_s", compute_s, (None,))
     _check.positive("compute_s", compute, zero=True)
-    link = _check.array("link_s", link_s, (len(compute), len(compute)), finite=False).copy()
+    link = _check.array("exchange_s", exchange_s, (len(compute), len(compute)), finite=False).copy()
     np.fill_diagonal(link, 0.0)
-    _check.positive("link_s", link, zero=True)
+    _check.positive("exchange_s", link, zero=True)
     return compute[:, None] + link
 
 
 def heads_and_times(t: Floats, clusters: Sequence[ArrayLike]) -> tuple[Ints, Floats]:
-    """Heads (N,) and round times (N,), s, of clusters of at least one client each (eq. 4, 5).
+    """Heads (N,) and round times (N,), s, of clusters of at least one client each (eqs 4, 5).
 
     The lowest of equally good heads. A cluster in which nobody hears all others takes infinitely long and is headed by
     its lowest client.

@@ -28,7 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom.grouping.directions import Angle, Skew
-from fedloom.grouping.local_search import Change, Judge, check_clusters, check_count, local_search, random_clusters
+from fedloom.grouping.local_search import (
+    Change,
+    Judge,
+    check_clusters,
+    check_count,
+    local_search,
+    random_clusters,
+    trials_for,
+)
 from fedloom.grouping.round_time import RoundTimes, heads_and_times, round_matrix
 
 Floats = NDArray[np.float64]
@@ -43,7 +51,7 @@ LEAST = 1e-9  # by which something must get better in a search: small angles fro
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SwapResult:
-    """clusters: N sorted arrays of clients. heads (N,), round_s (N,): eq. 4, 5, not capped. theta (N,): the direction
+    """clusters: N sorted arrays of clients. heads (N,), round_s (N,): eqs 4, 5, not capped. theta (N,): the direction
     metric, rad for "angle". accepted: the changes in order. n_trials: trials made, fewer than asked for if patience
     ended."""
 
@@ -59,12 +67,12 @@ def swap_search(
     features: ArrayLike,
     n_samples: ArrayLike,
     compute_s: ArrayLike,
-    link_s: ArrayLike,
+    exchange_s: ArrayLike,
     *,
     n_clusters: int,
     size_min: int | None = None,
     size_max: int | None = None,
-    n_trials: int = 80,
+    n_trials: int | None = None,
     solution: str = "1.1",
     z: float | None = None,
     choice: str = "random",
@@ -78,7 +86,9 @@ def swap_search(
     """Clusters of similar direction as the whole and of short rounds.
 
     features (K, d): directions for "angle", label counts for "skew". n_samples (K,). compute_s (K,): seconds of a
-    client's work in a round; link_s (K, K): seconds to send a model, infinite where a link is down.
+    client's work in a round; exchange_s (K, K): seconds a round spends on the link of member (row) and head (column),
+    infinite where it is down (`View.exchange_s`).
+    n_trials: by default 80, as published for up to 30 clients, and more for more (`trials_for`).
     size_min, size_max bound what moves may do, not the start: by default half and one and a half times the mean, at
     least 2 and rounded outwards. z: what a loss must be paid back with, at least 1, by default the solution's; strict:
     nothing may get worse (z infinite). patience: ends the search after so many trials in a row without a change.
@@ -90,7 +100,7 @@ def swap_search(
     """
     _check.one_of("solution", solution, tuple(Z))
     _check.one_of("metric", metric, METRICS)
-    t = round_matrix(compute_s, link_s)
+    t = round_matrix(compute_s, exchange_s)
     n_clients = len(t)
     if solution in ("2", "3"):
         _check.positive(f"compute_s for solution {solution}, which divides by round times,", t.diagonal())
@@ -108,7 +118,7 @@ def swap_search(
         trade_off(solution, _exchange_rate(solution, z, strict)),
         first,
         bounds=bounds,
-        n_trials=n_trials,
+        n_trials=trials_for(n_clients, n_clusters) if n_trials is None else n_trials,
         choice=choice,
         patience=patience,
         rng=rng,
@@ -179,11 +189,17 @@ def _pays(r1: Floats, r2: Floats, z: float, least: float) -> Mask:
     return np.asarray(((r2 < -least) & (z * r1 + r2 <= TOL)) | ((r1 < -least) & (z * r2 + r1 <= TOL)))
 
 
+def check_exchange_rate(z: float) -> None:
+    """z, at least 1; infinite: nothing may get worse."""
+    if not z >= 1:
+        raise ValueError(f"z must be at least 1, so that a change never loses more than it gains; got {z:g}")
+
+
 def _exchange_rate(solution: str, z: float | None, strict: bool) -> float:
     if strict and z is not None:
         raise ValueError(f"strict lets nothing get worse and has no use for z, got z = {z:g}; leave one of them out")
-    if z is not None and not z >= 1:
-        raise ValueError(f"z must be at least 1, so that a change never loses more than it gains; got {z:g}")
+    if z is not None:
+        check_exchange_rate(z)
     return np.inf if strict else Z[solution] if z is None else z
 
 

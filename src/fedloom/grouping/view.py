@@ -113,6 +113,14 @@ class View:
         return np.asarray(self._snapshot.d2d.fixed_s + radio.airtime_s(self.model_bits, believed))
 
     @property
+    def exchange_s(self) -> NDArray[np.float64]:
+        """(K, K) seconds that member i (row) of a cluster spends on the link to its head j (column) in an edge round: the head's
+        model comes, unless broadcasts are free (fleet.head_broadcast), and the member's goes back. Infinite where the link is
+        down, 0 on the diagonal. With `work_s` this is all that a round takes: what is planned with it is what runs."""
+        up_s = self.link_s
+        return up_s if self._snapshot.head_broadcast_free else up_s.T + up_s
+
+    @property
     def link_j(self) -> NDArray[np.float64]:
         """(K, K) joules to send a model from device to device, 0 on the diagonal."""
         return np.asarray(radio.energy_j(self._snapshot.d2d.power_w, self.link_s))

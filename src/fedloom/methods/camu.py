@@ -7,10 +7,11 @@
     N_c          = 1 + [v_c >= threshold] n_c                                     updates in a cloud round (CAMU, eqs 15, 16)
     P_c, n_c     of least GAP for the energy of n_c at equal powers               problem P1, `fedloom.allocation`
 
-"Cluster-Aware Multi-round Update for wireless federated learning under resource constraints". W_c: transport distance of the
-cluster's labels to everybody's. An update is the scenario's local work of all members, averaged at the leader, so it is an
-edge round; leaders send one after the other when the slowest cluster is ready. Powers and noise are those of the radio link
-of devices to the cloud; `device_cloud.noisy` adds the noise of it to what leaders send.
+P. Sun, E. Liu, W. Ni, Y. Geng, K. Yu, R. Wang, A. Jamalipour, "Cluster-Aware Multi-Round Update for Wireless Federated Learning
+in Heterogeneous Environments". W_c: transport distance of the cluster's labels to everybody's. An update is the scenario's local
+work of all members, averaged at the leader, so it is an edge round; leaders send one after the other when the slowest cluster
+is ready. Powers and noise are those of the radio link of devices to the cloud; `device_cloud.noisy` adds the noise of it to what
+leaders send.
 
 The compared schemes are compositions of the same parts:
 
@@ -35,7 +36,7 @@ from fedloom import _check
 from fedloom.allocation import Allocation, Problem, allocate, learn_allocation
 from fedloom.allocation.problem import BITS, BOUNDS, READINGS
 from fedloom.grouping import Need, Topology, View, dual_segment
-from fedloom.grouping.affinity import MOST_CLIENTS
+from fedloom.grouping.affinity import LABELS, LEADERS, MOST_CLIENTS, RADIO
 from fedloom.methods.method import Allotment, Group, Method, WeighCloud
 from fedloom.mixing import (
     CloudWeights,
@@ -46,7 +47,7 @@ from fedloom.mixing import (
     label_transport,
     log_contribution,
 )
-from fedloom.mixing.wasserstein import FLOOR
+from fedloom.mixing.wasserstein import FLOOR, METRICS
 from fedloom.pacing import cluster_update_s, extra_updates, gate, local_updates, scaled_threshold
 from fedloom.radio import channel_gains, snr_matrix
 
@@ -56,11 +57,16 @@ Ints = NDArray[np.int64]
 NEEDS = frozenset({Need.SIZES, Need.LABELS, Need.POSITIONS, Need.SPEEDS})
 SOLVERS = ("direct", "ppo", "updates")
 LIMITS = ("cap", "waiting")
+MOST_UPDATES = 1000  # of a cluster in a cloud round
+MOST_CONSTANT = 1e6  # of the bound
 
 
 def cluster(radio: str = "db_gap", labels: str = "neg_sq", leader: str = "exemplar") -> Group:
     """Grouping by radio, then by labels. All devices are taken to send with the same power, so that distances alone say who
     hears whom: neither gain, noise nor exponent matters."""
+    _check.one_of("radio", radio, RADIO)
+    _check.one_of("labels", labels, LABELS)
+    _check.one_of("leader", leader, LEADERS)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.active)
@@ -127,16 +133,27 @@ def method(
     (as published), or "updates" (exact, at the links' own powers). cap: most extra updates; limit "waiting": nor more than
     fit while the slowest cluster does one. power_factor: power budget over the sum of the links' own powers. horizon: rounds
     P1 looks at, by default for ever. mu, smooth, delta, delta_c: constants of its bound. floor, metric: of the distance of
-    labels. radio, labels, leader: readings of the clustering. reading, bound: of P1, see `Problem`; "literal" powers and
-    energies are for P1 alone, the ledger books what is really spent.
+    labels. radio, labels, leader: readings of the clustering. reading, bound: of P1, see `Problem`; "literal" powers, bits and
+    joules of an update (eq. 23b, which counts the model's q parameters where the text speaks of samples) are for P1 alone, the
+    ledger books what is really spent.
     """
     _check.one_of("solver", solver, SOLVERS)
     _check.one_of("reading", reading, READINGS)
     _check.one_of("bound", bound, BOUNDS)
     _check.one_of("limit", limit, LIMITS)
-    _check.positive("threshold", threshold, zero=True)
-    _check.whole("cap", cap, least=0)
     _check.positive("power_factor", power_factor)
+    if horizon is not None:
+        _check.whole("horizon", horizon)
+    for name, value, least in (
+        ("mu", mu, 0.0),
+        ("smooth", smooth, 0.0),
+        ("delta", delta, 1.0),
+        ("delta_c", delta_c, 1.0),
+    ):
+        if not (least <= value <= MOST_CONSTANT and value > 0):
+            raise ValueError(
+                f"{name} must be {'above 0' if not least else 'at least 1'} and at most {MOST_CONSTANT:g}, got {value:g}"
+            )
 
     def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
         value = _log_contribution(view, topology, floor, metric)
@@ -144,8 +161,8 @@ def method(
         uplink = view.uplink.pick(topology.host)
         assert uplink.snr_per_w is not None and uplink.bandwidth_hz is not None
         waiting = extra_updates(_update_s(view, topology), cap=cap)
-        update_j = np.asarray(view.compute_power_w * (topology.cover @ view.work_s))  # of all members
         n_params = max(1, round(view.model_bits / BITS))
+        update_j = np.asarray(view.compute_power_w * (topology.cover @ _update_work_s(view, n_params, reading)))
         energy_j = float(uplink.energy_j(BITS * n_params).sum() + (1 + waiting) @ update_j)
         own_w = np.broadcast_to(np.asarray(uplink.power_w, dtype=np.float64), waiting.shape)
         share = np.where(topology.cover, view.n_samples, 0) / (topology.cover @ view.n_samples)[:, None]
@@ -213,6 +230,10 @@ def gated(
     `method`. upload_time: clusters wait for the slowest to upload too."""
     _check.positive("threshold", threshold, zero=True)
     _check.whole("cap", cap, least=0)
+    if cap > MOST_UPDATES:
+        raise ValueError(f"cap must be at most {MOST_UPDATES:,} extra updates in a cloud round, got {cap:,}")
+    _check.positive("floor", floor)
+    _check.one_of("metric", metric, METRICS)
 
     def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
         value = _log_contribution(view, topology, floor, metric)
@@ -289,6 +310,14 @@ def _gate(view: View, value: Floats, threshold: float, scaled: bool) -> NDArray[
 def _update_s(view: View, topology: Topology) -> Floats:
     """t (N,): seconds of an update of each cluster; links inside clusters are not counted."""
     return cluster_update_s(topology.cover, view.work_s)
+
+
+def _update_work_s(view: View, n_params: int, reading: str) -> Floats:
+    """(K,): seconds of computing that P1 counts for an update of each device. As printed (eq. 23b) l_k q / f_k, the q parameters
+    of the model in place of the device's samples, l_k / f_k being the seconds of a sample."""
+    if reading != "literal":
+        return view.work_s
+    return np.asarray(view.work_s / np.maximum(view.n_samples, 1) * n_params)
 
 
 def _notes(value: Floats, is_open: NDArray[np.bool_]) -> dict[str, float | Floats]:

@@ -5,9 +5,10 @@
     w <- w + sum_i n_i (w_i - start_i) / ((1 + s_i) sum_i n_i)     who is late by s_i rounds counts less   (eq. 10)
     w_g = sum_k lambda_k w_k,  lambda_k ~ N_k / (1 + KL(P_k || P_g))                                       (eqs 11 to 14)
 
-Li, Du, Liu, Shao, Zhao, Ye, "Clustered Semi-Asynchronous Hierarchical Federated Learning for dual-layer non-IID data". An
-edge server keeps one model for every cluster; those of one cluster meet at the cloud. Clients reveal the first directions
-of their data and their label counts. The clusters are made once and travel with the clients.
+A. Li, J. Du, D. Liu, Y. Shao, T. Zhao, G. Ye, "CSAHFL: Clustered Semi-Asynchronous Hierarchical Federated Learning for
+Dual-layer Non-IID in Heterogeneous Edge Computing Networks". An edge server keeps one model for every cluster; those of one
+cluster meet at the cloud. Clients reveal the first directions of their data and their label counts. The clusters are made once
+and travel with the clients.
 
 The three parts can be left out one by one: `csahfl_no_clusters` (w/o C), `csahfl_no_deadline` (w/o SA), `csahfl_no_kl`
 (w/o D); each is an option of `method`.
@@ -19,7 +20,7 @@ import numpy as np
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, angle_clusters, home_cells, proximity
-from fedloom.grouping.principal_angles import MOST_CLIENTS
+from fedloom.grouping.principal_angles import MOST_CLIENTS, check_directions
 from fedloom.methods.method import Group, Method, WeighCloud
 from fedloom.mixing import CloudWeights, Reports, discounted, kl_cloud_weights
 from fedloom.mixing.weights import Floats
@@ -51,12 +52,19 @@ def method(
     drop_at_cloud: bool = False,
     lost_on_move: bool = False,
 ) -> Method:
-    """alpha: interquartile ranges to wait beyond the median; beta: degrees up to which clusters merge; p: directions of a
-    signature. clusters: by angles, none, or random ones of the same sizes. wait: until a deadline, or for "all". after_cloud:
-    "global", "cluster", "mix" (half of each), or the share of the cluster's model. The rest: docs/methods/csahfl.md."""
+    """alpha: interquartile ranges to wait beyond the median; inf: for all, as wait="all". beta: degrees up to which clusters
+    merge. p: directions of a signature, at most 50 and as many as the data have. linkage: distance of clusters, complete,
+    average or single. signature: of the whole data of a client, or per_class. metric: of angles, principal, pairwise or
+    pairwise_abs. clusters: by angles, none, or random ones of the same sizes. wait: until a deadline, or for "all".
+    interval_scope: the deadline of an edge or of each cluster. early_close: a round ends when all have arrived. stale_mode: late
+    updates by delta, renorm or literal. cloud_weights: of clusters, kl, quantity or equal. quantity_scope: data of who reported
+    in the whole cloud round (round_union) or its last edge round. p_global: labels of all, pooled or uniform. after_cloud:
+    "global", "cluster", "mix" (half of each), or the share of the cluster's model. drop_at_cloud: updates that are late when
+    the cloud merges are lost. lost_on_move: so are those of clients that moved meanwhile."""
     _check.one_of("signature", signature, tuple(SIGNATURES))
     _check.one_of("clusters", clusters, CLUSTERS)
     _check.one_of("wait", wait, ("deadline", "all"))
+    _check.positive("alpha", alpha, zero=True)
     _check.one_of(
         "after_cloud", "number" if isinstance(after_cloud, float | int) else after_cloud, (*DOWN, "mix", "number")
     )
@@ -70,7 +78,7 @@ def method(
         else by_signature(beta, p, linkage, signature, metric, clusters == "random"),
         needs=frozenset(needs | ({Need.LABELS} if cloud_weights == "kl" else set())),
         regroup="once",
-        pace=lockstep if wait == "all" else median_iqr(alpha, early_close, interval_scope),  # type: ignore[arg-type]
+        pace=lockstep if wait == "all" or alpha == np.inf else median_iqr(alpha, early_close, interval_scope),  # type: ignore[arg-type]
         weigh_edge=discounted(stale_mode),  # type: ignore[arg-type]
         weigh_cloud=weigh_clusters(cloud_weights, quantity_scope, p_global),
         cluster_share=share,
@@ -103,11 +111,11 @@ def no_kl(alpha: float = 1.5, beta: float = 20.0, p: int = 3, cloud_weights: str
 def by_signature(
     beta: float, p: int, linkage: str, signature: str, metric: str, at_random: bool = False, place: str = "edge"
 ) -> Group:
-    """Clusters of clients whose data span nearly the same directions (CSAHFL, sections 3.1 to 3.4).
+    """Clusters of clients whose data span nearly the same directions (CSAHFL, section 3.3).
 
     place "edge": an aggregator for every home cell and cluster; "cloud": one for every cluster, at the cloud.
     """
-    _check.whole("p", p)
+    check_directions("p", p)
     _check.positive("beta", beta, zero=True)
     _check.one_of("signature", signature, tuple(SIGNATURES))
     _check.one_of("linkage", linkage, ("complete", "average", "single"))
@@ -116,7 +124,9 @@ def by_signature(
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.active)
         _check.few_enough("clustering by angles", len(who), MOST_CLIENTS[signature])
+        _check_data(p, "samples of any client", int(view.n_samples[who].max()))
         found = view.features(SIGNATURES[signature], p)[who]
+        _check_data(p, "inputs of a sample", found.shape[1])
         angles = proximity([u[:, u.any(axis=0)] for u in found], metric)  # type: ignore[arg-type]
         label = angle_clusters(angles, beta_deg=beta, linkage=linkage)  # type: ignore[arg-type]
         cluster = np.full(len(view.active), -1)
@@ -135,6 +145,14 @@ def by_signature(
         return Topology(cover=cover, kind="edge", host=host, cluster=number, follow=True, notes=notes)
 
     return group
+
+
+def _check_data(p: int, what: str, most: int) -> None:
+    """Data have no more directions than samples, nor than a sample has inputs."""
+    if p > most:
+        raise ValueError(
+            f"p must be at most the number of {what}, {most}, because data have no more directions; got {p}"
+        )
 
 
 def weigh_clusters(by: str = "kl", quantity_scope: str = "round_union", p_global: str = "pooled") -> WeighCloud:

@@ -9,16 +9,24 @@ rounds as in LTC. Links and speeds play no part in who clusters with whom.
 
 import numpy as np
 
+from fedloom import _check
 from fedloom.grouping import Need, Topology, View, label_swap
+from fedloom.grouping.local_search import check_trials
 from fedloom.methods.ltc import clusters_for, d2d_method
 from fedloom.methods.method import Method
 from fedloom.methods.random_clusters import around_heads
 
 
 def method(
-    n_clusters: int | None = None, n_trials: int = 80, box_s: float = 120.0, feature_s: float | None = None
+    n_clusters: int | None = None, n_trials: int | None = None, box_s: float = 120.0, feature_s: float | None = None
 ) -> Method:
-    """n_clusters: by default one for five clients; n_trials of the search; times as for ltc."""
+    """n_clusters: by default one for five clients; n_trials: of the search, by default as for ltc; box_s,
+    feature_s as for ltc."""
+
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
+    if n_trials is not None:
+        check_trials(n_trials)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)

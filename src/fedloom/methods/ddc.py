@@ -5,11 +5,11 @@
     d(C) = sum_n ([sum_{u in C_n} d_un] + d_n,cs)                            metres, the server once per head       (6)
     min  (1 - alpha) d(C) / D_ref + alpha c(C)                               over heads and members                 (16)
 
-"Data- and distance-aware clustering", Frontiers in Communications and Networks 2026, doi 10.3389/frcmn.2026.1748815. Before
-training, every device sends its gradient at the first model and its position; heads are opened, exchanged and closed among
-the candidates, and devices associated with them, see `fedloom.grouping.head_selection`. Then clusters stay as they are:
-members average at their head every tau1 rounds, heads at the server every tau2. A round is what the scenario calls local
-work, tau1 = 1, and tau2 its number of edge rounds.
+"Data- and distance-aware clustering for scalable wireless federated learning", Frontiers in Communications and Networks 2026,
+doi 10.3389/frcmn.2026.1748815. Before training, every device sends its gradient at the first model and its position; heads are
+opened, exchanged and closed among the candidates, and devices associated with them, see `fedloom.grouping.head_selection`.
+Then clusters stay as they are: members average at their head every tau1 rounds, heads at the server every tau2. A round is what
+the scenario calls local work, tau1 = 1, and tau2 its number of edge rounds.
 
 The published text leaves candidates, capacities and the scale of the two terms open; the defaults here are our choices: a
 share of 0.3 of all devices drawn by chance, at most a fifth of all devices in a cluster, and distances relative to those of
@@ -115,6 +115,13 @@ def capacity_for(n_devices: int, capacity: int | None) -> int:
 def heads_for(n_devices: int, n_clusters: int | None, capacity: int | None) -> int:
     """The number of clusters asked for, or the fewest that capacity allows."""
     return math.ceil(n_devices / capacity_for(n_devices, capacity)) if n_clusters is None else n_clusters
+
+
+def check_clusters(n_clusters: int | None, capacity: int | None) -> None:
+    """Whole numbers of at least 1, where they are given."""
+    for name, value in (("n_clusters", n_clusters), ("capacity", capacity)):
+        if value is not None:
+            _check.whole(name, value)
 
 
 def _n_candidates(n_devices: int, room: int, share: float, wanted: int | None) -> int:

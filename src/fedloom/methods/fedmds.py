@@ -3,16 +3,18 @@
     A      G_ij = exp(-|(t_i, cos_i) - (t_j, cos_j)| / (2 sigma^2))
     A+     G_ij = exp(-|t_i - t_j| / (2 sigma_t^2)) + exp(+|cos_i - cos_j| / (2 sigma_ft^2))
 
-As the authors of LTC describe the model-discrepancy-based clustering they compare with, on the same platform: heads and
-time-boxed rounds as in LTC. A+ (`fedmds_plus`) groups devices with similar times and complementary directions.
+As the authors of LTC describe the clustering that they compare with (sections 5.4.1 and 5.4.2), on the same platform: heads and
+time-boxed rounds as in LTC. A+ (`fedmds_plus`) groups devices with similar times and complementary directions. t_i, an estimate
+of a device's round time, is with its links where all links are alike (Set 1a) and computing alone where they differ (Set 1b),
+because FedMDS knows of no links between devices; `time` chooses one of the two.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import _check
-from fedloom.grouping import Need, Topology, View, complementary_clusters, similar_clusters
-from fedloom.grouping.spectral import MOST_CLIENTS
+from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, similar_clusters
+from fedloom.grouping.spectral import MOST_CLIENTS, TIMES, check_width
 from fedloom.methods.ltc import clusters_for, d2d_method
 from fedloom.methods.method import Method
 from fedloom.methods.random_clusters import around_heads
@@ -20,17 +22,24 @@ from fedloom.methods.random_clusters import around_heads
 
 def method(
     sigma: float = 0.5,
+    time: str = "auto",
     n_clusters: int | None = None,
     box_s: float = 120.0,
     feature_s: float | None = None,
     keep_progress: bool = True,
 ) -> Method:
-    """sigma: width of the kernel; n_clusters: by default one for five clients; times as for ltc."""
+    """sigma: width of the kernel. time: t_i, "round" (with the device's median link), "computing", or "auto": with links if all
+    are alike. n_clusters: by default one for five clients. box_s, feature_s, keep_progress as for ltc."""
+    check_width("sigma", sigma)
+    _check.one_of("time", time, TIMES)
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = _all_pairs(view)
         features, n = view.features("update")[who], clusters_for(len(who), n_clusters)
-        return around_heads(view, who, similar_clusters(features, view.work_s[who], n_clusters=n, sigma=sigma, rng=rng))
+        clusters = similar_clusters(features, _times(view, who, time), n_clusters=n, sigma=sigma, rng=rng)
+        return around_heads(view, who, clusters)
 
     needs = {Need.SPEEDS, Need.LINKS, Need.UPDATES}
     summary = "device clusters of similar updates (spectral clustering), time-boxed"
@@ -40,27 +49,34 @@ def method(
 def plus(
     sigma_t: float = 0.5,
     sigma_ft: float = 0.8,
+    time: str = "auto",
     n_clusters: int | None = None,
     box_s: float = 120.0,
     feature_s: float | None = None,
     keep_progress: bool = True,
 ) -> Method:
     """sigma_t, sigma_ft: widths of the kernels of time and direction; the rest as for fedmds."""
+    check_width("sigma_t", sigma_t)
+    check_width("sigma_ft", sigma_ft)
+    _check.one_of("time", time, TIMES)
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = _all_pairs(view)
         features, n = view.features("update")[who], clusters_for(len(who), n_clusters)
-        return around_heads(
-            view,
-            who,
-            complementary_clusters(
-                features, view.work_s[who], n_clusters=n, sigma_t=sigma_t, sigma_ft=sigma_ft, rng=rng
-            ),
-        )
+        t_s = _times(view, who, time)
+        clusters = complementary_clusters(features, t_s, n_clusters=n, sigma_t=sigma_t, sigma_ft=sigma_ft, rng=rng)
+        return around_heads(view, who, clusters)
 
     needs = {Need.SPEEDS, Need.LINKS, Need.UPDATES}
     summary = "device clusters of complementary updates and similar speed (spectral clustering), time-boxed"
     return d2d_method("fedmds_plus", summary, group, needs, box_s, feature_s, keep_progress)
+
+
+def _times(view: View, who: NDArray[np.int64], time: str) -> NDArray[np.float64]:
+    """t (m,), s, of the clients `who` (m,)."""
+    return device_round_s(view.work_s[who], view.exchange_s[np.ix_(who, who)], time)
 
 
 def _all_pairs(view: View) -> NDArray[np.int64]:

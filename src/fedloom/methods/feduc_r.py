@@ -4,7 +4,7 @@
     C_j = max(C_{j-1}, end_j) + upload_j        uploads of a group one after the other, each with the whole bandwidth
 
 After Q. Ma et al., "FedUC: a unified clustering approach for hierarchical federated learning", 2024, of which only the title
-and a sentence were at hand: the rules are ours (CSAHFL, appendix A), not the authors'. An edge reports after as many merges
+and a sentence were at hand: the rules are ours, not the authors'. An edge reports after as many merges
 as it has groups, times the edge rounds; the cloud averages by data. A client that moves joins the group of the same rank.
 """
 
@@ -55,7 +55,7 @@ def speed_groups(n_groups: int, swaps: bool = False) -> Group:
         for cell in range(n_cells):
             here = np.flatnonzero((view.home == cell) & view.active)
             for number, members in enumerate(
-                np.array_split(here[np.argsort(view.work_s[here], kind="stable")], n_groups)
+                np.array_split(here[np.argsort(view.work_s[here], kind="stable")], min(n_groups, max(1, len(here))))
             ):
                 squad[members] = number
             if swaps and len(here):

@@ -1,23 +1,25 @@
 """HHFL: a client in reach of several edge servers works with all of them, and so carries knowledge between cells.
 
-    w_i   = (1 / |S_i|) sum_{n in S_i} w_(n)                             where a client starts
-    w_(n) = (1 / o_n) sum_{i in C_n} (p_i / |S_i|) v_i,                  every edge round
+    w_i   = (1 / |S_i|) sum_{n in S_i} w_(n)                             where a client starts (eq. 7)
+    w_(n) = (1 / o_n) sum_{i in C_n} (p_i / |S_i|) v_i,                  every edge round (eqs 9, 10)
             o_n = sum_{i in C_n} p_i / |S_i|
-    w     = sum_n o_n w_(n)                                              after G edge rounds
+    w     = sum_n o_n w_(n)                                              after G edge rounds (eq. 11)
 
 Hybrid hierarchical federated learning. p_i is the client's share of all data; it keeps exactly this share in w however many
 edge servers it reaches. Without overlaps, or with max_links = 1, this is HierFedAVG bit for bit.
 
-Fewer links: `disable_links` [[client, edge], ...], then `max_links` a client, then `link_budget` in all, removed by
-`policy`. Periods that grow during training: `stages` [[from step, local steps, edge rounds], ...], or `grow` to let the
-learning rate decide.
+Fewer links, which the paper proposes and leaves open how (section IV-B3): `disable_links` [[client, edge], ...], then
+`max_links` a client, then `link_budget` in all, removed by `policy`. Periods that grow during training (Remark 4): `stages`
+[[from step, local steps, edge rounds], ...], or `grow` to let the learning rate decide.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from fedloom import _check
 from fedloom.grouping import Topology, View, all_cells, limit_links
+from fedloom.grouping.bridging import POLICIES, check_pairs
 from fedloom.methods.method import Group, Method
 from fedloom.mixing import by_split_size
 from fedloom.pacing import lr_ladder, staged
@@ -31,7 +33,16 @@ def method(
     stages: Sequence[tuple[int, int, int]] | None = None,
     grow: bool = False,
 ) -> Method:
-    """Links to leave out, and periods other than the scenario's; see the head of this file."""
+    """max_links: most edge servers of a client, home included. link_budget: most links in all. disable_links: pairs (client,
+    edge) that are not used. policy: which links go for the budget, random, cap_first or least_bridging. stages: periods (from
+    step, local steps, edge rounds). grow: periods that grow as the learning rate falls; if it does not, they stay as they are,
+    of which `ladder_note` warns."""
+    _check.one_of("policy", policy, POLICIES)
+    if max_links is not None:
+        _check.whole("max_links", max_links)
+    if link_budget is not None:
+        _check.whole("link_budget", link_budget, least=0)
+    check_pairs(disable_links)
     if stages is not None and grow:
         raise ValueError("give stages, or grow=true to let the learning rate decide, not both")
     return Method(

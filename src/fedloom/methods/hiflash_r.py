@@ -4,8 +4,8 @@
     an edge starts again only if  version - (oldest version at work) <= S_max
 
 After Q. Wu et al., "HiFlash: Communication-Efficient Hierarchical Federated Learning with Adaptive Staleness Control and
-Heterogeneity-aware Client-Edge Association", 2023, of which only the abstract was at hand: the rules are ours (CSAHFL,
-appendix A), not the authors'. Instead of a learned controller, S_max climbs: after every few pushes it goes on moving by one in
+Heterogeneity-aware Client-Edge Association", 2023, of which only the abstract was at hand: the rules are ours, not
+the authors'. Instead of a learned controller, S_max climbs: after every few pushes it goes on moving by one in
 the same direction if accuracy rose faster per second than in the window before, else it turns. Accuracy is measured on
 training samples that no client has, never on test samples. The association of clients with edges by data and speed is off by
 default, as it would undo how data are placed: with `associate`, two clients of different edges that both reach change places

@@ -1,16 +1,18 @@
 """LTC: clusters around devices that learn in the same direction as all clients together and finish a round quickly.
 
-    theta_c = angle(phi_c, phi),  phi_c = sum_{i in c} n_i phi_i / n_c     direction of a cluster against that of all
-    T_c = min_j max_i (t'_i + t''_ij)                                       round time with the best member as head
+    theta_c = angle(phi_c, phi),  phi_c = sum_{i in c} n_i phi_i / n_c     direction of a cluster against that of all  (eq. 3)
+    T_c = min_j max_i (t'_i + t''_ij)                                       round time with the best member as head  (eqs 4, 5)
     r_c = floor(T_g / T_c)                                                  rounds in the time box
 
-D. Wu, M. Boban, F. Dressler, "Hierarchical Federated Learning in Device-to-Device Networks with Learning-Topology
-Co-Optimization". Every cloud round clients reveal a feature phi_i, and a local search swaps and moves them between clusters
-where the one of theta and T gains at least z times what the other loses.
+Mengfan Wu, Mate Boban, Falko Dressler, "Hierarchical Federated Learning in Device-to-Device Networks with Learning-Topology
+Co-Optimization". t' is computing, t'' what the link of member and head takes in a round: the upload, as published, and the
+download too unless heads broadcast for free (`fleet.head_broadcast`), so that the round planned is the round run. Every
+cloud round clients reveal a feature phi_i, and a local search swaps and moves them between clusters where the one of theta and
+T gains at least z times what the other loses.
 
 Features: "update" (change of the model by local training), "crop" (of the smallest convolutions only), "prediction" (mean
 output of the current model), or "skew" (label counts; the distance from the overall labels instead of an angle).
-Solutions "1.1", "1.2", "2", "3" are the criteria compared in the paper.
+Solutions "1.1", "1.2", "2", "3" are the criteria compared in the paper (section 5.3).
 """
 
 from typing import Any
@@ -18,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from fedloom import _check
-from fedloom.grouping import Need, Topology, View, complementary_clusters, swap_search
+from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, swap_search
+from fedloom.grouping.local_search import CHOICES, check_trials
+from fedloom.grouping.swap_search import Z, check_exchange_rate
 from fedloom.methods.method import Group, Method
 
 FEATURES = {
@@ -36,7 +40,7 @@ def method(
     n_clusters: int | None = None,
     size_min: int | None = None,
     size_max: int | None = None,
-    n_trials: int = 80,
+    n_trials: int | None = None,
     z: float | None = None,
     choice: str = "random",
     start: str = "random",
@@ -45,11 +49,21 @@ def method(
     keep_progress: bool = True,
     crop_layers: int = 1,
 ) -> Method:
-    """n_clusters: by default one for five clients, at least two. start: clusters to begin with, by chance or with
-    complementary directions (A+). box_s: seconds of a cloud round; feature_s: seconds to collect features, if not what
-    it takes. crop_layers: how many of the smallest convolutions "crop" reveals."""
+    """solution: the criterion, 1.1, 1.2, 2 or 3. feature: what clients reveal, update, crop, prediction or skew. n_clusters: by
+    default one for five clients, at least two. size_min, size_max: of clusters after moves, by default half and one and a half
+    times the mean. n_trials: of the search, by default 80 for up to 30 clients and more for more (`trials_for`). z: what a loss
+    must be paid back with, at least 1 (inf: nothing may get worse), by default 1.05, for solution 3 1.8. choice: of valid
+    changes, random or best. start: clusters to begin with, by chance or with complementary directions (A+). box_s: seconds of
+    a cloud round; feature_s: seconds to collect features, if not what it takes. keep_progress: clients go on from what they
+    trained for a feature. crop_layers: how many of the smallest convolutions "crop" reveals."""
     _check.one_of("feature", feature, tuple(FEATURES))
     _check.one_of("start", start, STARTS)
+    _check.one_of("choice", choice, CHOICES)
+    _check.one_of("solution", str(solution), tuple(Z))
+    _check_search(n_clusters, n_trials, z)
+    for name, value in (("size_min", size_min), ("size_max", size_max), ("crop_layers", crop_layers)):
+        if value is not None:
+            _check.whole(name, value)
     kind, layers, need = FEATURES[feature]
     layers = crop_layers if feature == "crop" else layers
 
@@ -57,15 +71,16 @@ def method(
         who = np.flatnonzero(view.trusted)
         features = view.features(kind, layers)[who]
         n = clusters_for(len(who), n_clusters)
-        sizes, work_s, link_s = view.n_samples[who], view.work_s[who], view.link_s[np.ix_(who, who)]
+        sizes, work_s, exchange_s = view.n_samples[who], view.work_s[who], view.exchange_s[np.ix_(who, who)]
         first = None
         if start == "complementary":
-            first = complementary_clusters(features, work_s, n_clusters=n, sigma_t=0.5, sigma_ft=0.8, rng=rng)
+            t_s = device_round_s(work_s, exchange_s)
+            first = complementary_clusters(features, t_s, n_clusters=n, sigma_t=0.5, sigma_ft=0.8, rng=rng)
         found = swap_search(
             features,
             sizes,
             work_s,
-            link_s,
+            exchange_s,
             n_clusters=n if first is None else len(first),
             size_min=size_min,
             size_max=size_max,
@@ -90,6 +105,15 @@ def method(
         feature_s,
         keep_progress,
     )
+
+
+def _check_search(n_clusters: int | None, n_trials: int | None, z: float | None) -> None:
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
+    if n_trials is not None:
+        check_trials(n_trials)
+    if z is not None:
+        check_exchange_rate(z)
 
 
 def d2d_method(

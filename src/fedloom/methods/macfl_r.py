@@ -5,21 +5,23 @@
     the same at the cloud, with the edges' changes and data
 
 After C. Feng et al., "Mobility-Aware Cluster Federated Learning in Hierarchical Wireless Networks", 2022, of which only the
-abstract was at hand: the rules are ours (CSAHFL, appendix A), not the authors'. A client uploads where it is attached; nothing
+abstract was at hand: the rules are ours, not the authors'. A client uploads where it is attached; nothing
 is lost by moving. kappa = 0 and least = 1 (phi = 1) are HierFedAVG.
 """
 
 import numpy as np
 
-from fedloom import _check
 from fedloom.grouping import home_cells
 from fedloom.methods.method import Method, Rows
 from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports, similarity_weights, start_share
 
+MOST_KAPPA = 100.0  # exp(kappa cos): more would leave one model alone
+
 
 def method(kappa: float = 1.0, least: float = 0.5) -> Method:
     """kappa: how much direction counts; least: of the edge's model in a start, 0 to 1."""
-    _check.positive("kappa", kappa, zero=True)
+    if not 0 <= kappa <= MOST_KAPPA:
+        raise ValueError(f"kappa must be between 0 and {MOST_KAPPA:g}, got {kappa:g}")
     if not 0 <= least <= 1:
         raise ValueError(f"least must be between 0 and 1, got {least!r}")
 

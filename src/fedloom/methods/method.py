@@ -1,5 +1,6 @@
 """A method is a frozen record of parts: five answers, no behaviour of its own."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -155,8 +156,12 @@ class Method:
             )
         if self.feature_s is not None:
             _check.positive("feature_s", self.feature_s, zero=True)
+            if not math.isfinite(self.feature_s):
+                raise ValueError(f"feature_s must be finite, so that grouping ends, got {self.feature_s:g}")
         if self.box_s is not None:
             _check.positive("box_s", self.box_s)
+            if not math.isfinite(self.box_s):
+                raise ValueError(f"box_s must be finite, so that a cloud round ends, got {self.box_s:g}")
             if self.edge == "async" or self.cloud != "barrier":
                 raise ValueError("a time box needs edge='rounds' and cloud='barrier': it says when everybody reports")
 

@@ -5,6 +5,7 @@ Heads are the members with the shortest round, and clusters run the rounds that 
 
 import numpy as np
 
+from fedloom import _check
 from fedloom.grouping import Need, Topology, View, heads_and_times, random_clusters, round_matrix
 from fedloom.methods.ltc import clusters_for, d2d_method
 from fedloom.methods.method import Method
@@ -12,6 +13,8 @@ from fedloom.methods.method import Method
 
 def method(n_clusters: int | None = None, box_s: float = 120.0) -> Method:
     """n_clusters: by default one for five clients; box_s: seconds of a cloud round."""
+    if n_clusters is not None:
+        _check.whole("n_clusters", n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)
@@ -23,7 +26,10 @@ def method(n_clusters: int | None = None, box_s: float = 120.0) -> Method:
 
 
 def around_heads(view: View, who: np.ndarray, clusters: list[np.ndarray]) -> Topology:
-    """Clusters of the clients `who` (m,), numbered within it, around the members with which a round is shortest."""
-    times = round_matrix(view.work_s[who], view.link_s[np.ix_(who, who)])
+    """Clusters of the clients `who` (m,), numbered within it, around the members with which a round is shortest.
+
+    round_s is noted: the planned round of every cluster, s, infinite where no member hears all others. A time box holds
+    floor(box_s / round_s) of them."""
+    times = round_matrix(view.work_s[who], view.exchange_s[np.ix_(who, who)])
     heads, round_s = heads_and_times(times, clusters)
     return Topology.of_heads([who[c] for c in clusters], who[heads], len(view.active), {"round_s": round_s})

@@ -17,12 +17,13 @@ from fedloom.pacing.periods import (
     PeriodSchedule,
     Progress,
     aggregation_steps,
+    ladder_note,
     lr_ladder,
     n_rounds,
     staged,
 )
 from fedloom.pacing.staleness_bound import StalenessBound, may_start, next_bound
-from fedloom.pacing.time_box import rounds_in_box
+from fedloom.pacing.time_box import box_note, rounds_in_box
 from fedloom.pacing.time_sharing import equal_shares, time_sharing
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Progress",
     "StalenessBound",
     "aggregation_steps",
+    "box_note",
     "client_update_s",
     "cluster_update_s",
     "equal_shares",
@@ -43,6 +45,7 @@ __all__ = [
     "idle_s",
     "interval_s",
     "local_updates",
+    "ladder_note",
     "lockstep",
     "lr_ladder",
     "may_start",

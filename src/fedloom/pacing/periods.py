@@ -42,7 +42,7 @@ Stages = Sequence[tuple[int, int, int]]
 
 
 def staged(stages: Stages) -> PeriodSchedule:
-    """Periods by stages [(start_step, E, G), ...], the first at step 0 (HHFL, section 9).
+    """Periods by stages [(start_step, E, G), ...], the first at step 0 (in the spirit of HHFL, Remark 4).
 
     A stage asked for at step s begins with the first cloud round that starts at s or later.
     """
@@ -50,32 +50,68 @@ def staged(stages: Stages) -> PeriodSchedule:
     return lambda progress: _at(by_start, progress.step)
 
 
-def lr_ladder(rungs: Sequence[tuple[int, int]] = LADDER, start: tuple[int, int] = (2, 2)) -> PeriodSchedule:
-    """Periods that grow as the learning rate falls (HHFL, section 9, the automatic variant).
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """Periods that grow as the learning rate falls: see `lr_ladder`. kappa: what lr (E G - 1) may be, over the first rate."""
+
+    rungs: tuple[Periods, ...]
+    start: Periods
+    kappa: int
+
+    def __call__(self, progress: Progress) -> Periods:
+        _check.positive("first_lr", progress.first_lr)
+        _check.positive("lr", progress.lr, zero=True)
+        limit = progress.first_lr * self.kappa * (1 + GUARD)
+        fitting = [p for p in self.rungs if progress.lr * (_steps(p) - 1) <= limit]
+        return max(self.start, *fitting, key=self.rungs.index)
+
+
+def lr_ladder(rungs: Sequence[tuple[int, int]] = LADDER, start: tuple[int, int] = (2, 2)) -> Ladder:
+    """Periods that grow as the learning rate falls.
 
     The highest rung (E, G) with lr (E G - 1) <= kappa, kappa = lr_0 (E_0 G_0 - 1) for the rung `start`, so about as
     much drift fits in a cloud round as in the first. Never below `start`; with a learning rate that does not rise, a
     cloud round never has a lower rung than the one before.
     """
-    ladder = [Periods(local_steps=e, edge_rounds=g) for e, g in rungs]
-    steps = [p.local_steps * p.edge_rounds for p in ladder]
+    ladder = tuple(Periods(local_steps=e, edge_rounds=g) for e, g in rungs)
+    steps = [_steps(p) for p in ladder]
     first = Periods(local_steps=start[0], edge_rounds=start[1])
     if steps != sorted(steps):
         raise ValueError(f"the rungs must not shrink: local steps per cloud round (E G) are {steps}")
     if first not in ladder:
         raise ValueError(f"start must be one of the rungs {list(rungs)}, got {start}")
-    if first.local_steps * first.edge_rounds == 1:
+    if _steps(first) == 1:
         raise ValueError("from start (1, 1) the ladder never rises, as one step leaves no room to drift; start higher")
-    kappa = first.local_steps * first.edge_rounds - 1
+    return Ladder(rungs=ladder, start=first, kappa=_steps(first) - 1)
 
-    def periods(progress: Progress) -> Periods:
-        _check.positive("first_lr", progress.first_lr)
-        _check.positive("lr", progress.lr, zero=True)
-        limit = progress.first_lr * kappa * (1 + GUARD)
-        fitting = [p for p, n in zip(ladder, steps) if progress.lr * (n - 1) <= limit]
-        return max(first, *fitting, key=ladder.index)
 
-    return periods
+def ladder_note(periods: PeriodSchedule | None, lr: Callable[[int], float], cloud_rounds: int) -> str | None:
+    """A remark if periods are to grow with a falling learning rate and never do in so many cloud rounds; else None.
+
+    lr: learning rate at a local step. Other schedules than ladders, and none at all, need no remark.
+
+    >>> ladder_note(lr_ladder(), lambda step: 0.1 / (1 + step), 5) is None, ladder_note(lr_ladder(), lambda step: 0.1, 5) is None
+    (True, False)
+    """
+    if not isinstance(periods, Ladder):
+        return None
+    step, first = 0, lr(0)
+    for _ in range(cloud_rounds):
+        now = periods(Progress(step=step, lr=lr(step), first_lr=first))
+        if now != periods.start:
+            return None
+        step += _steps(now)
+    start = periods.start
+    why = "does not fall" if lr(step) >= first else f"falls only from {first:g} to {lr(step):g}"
+    return (
+        f"periods are to grow as the learning rate falls, but it {why} in {cloud_rounds} cloud rounds, so that they stay at "
+        f"{start.local_steps} local steps and {start.edge_rounds} edge rounds; set training.lr_decay, or give stages instead"
+    )
+
+
+def _steps(periods: Periods) -> int:
+    """Local steps of a cloud round."""
+    return periods.local_steps * periods.edge_rounds
 
 
 def aggregation_steps(stages: Stages, total_steps: int) -> tuple[list[int], list[int]]:

@@ -118,7 +118,7 @@ class Features:
         return rows.columns(self.model, names)
 
     def _predictions(self, outputs: Floats) -> Floats:
-        """Mean output of each client over its whole batches, divided by all its samples as published (LTC, section 3.8)."""
+        """Mean output of each client over its whole batches, divided by all its samples as published (LTC, section 5.4.4)."""
         whole = [part[: len(part) // self.batch_size * self.batch_size] for part in self.parts]
         return np.stack([outputs[w].sum(axis=0) / len(part) for w, part in zip(whole, self.parts)])
 
