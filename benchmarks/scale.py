@@ -47,7 +47,7 @@ def fleet(n_clients: int, rounds: int, model: str) -> dict:
 
 
 def one_size(n_clients: int, method: str, rounds: int, model: str) -> dict[str, float]:
-    """Seconds of set-up, of the median cloud round with its evaluation and of all, aggregators, and peak memory of this process."""
+    """Seconds of set-up, of the median cloud round with its evaluation and of all; aggregators; peak memory of this process."""
     start = time.perf_counter()
     simulation = Simulation(scenario(fleet(n_clients, rounds, model)), make_method(method), seed=1)
     setup_s = time.perf_counter() - start

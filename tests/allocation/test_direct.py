@@ -249,3 +249,15 @@ def test_what_rounding_down_saves_is_sent_with():
     assert limited.sum() == pytest.approx(1.6, rel=1e-9) and limited.sum() <= 1.6
     same, n = to_whole(problem, [0.1, 0.2, 0.3], [1, 2, 0])  # whole and affordable: as it is
     np.testing.assert_allclose(same, [0.1, 0.2, 0.3], rtol=1e-15)
+
+
+@settings(max_examples=60)
+@given(SEEDS)
+def test_powers_that_use_the_budget_up_leave_no_extra_updates(seed):
+    # energy spent to the last digit: rounding may leave less than nothing
+    problem = random_problem(seed)
+    power = np.random.default_rng(seed).uniform(0.1, 1.0, problem.n_clusters)
+    spent = float(problem.upload_j(power).sum()) + problem.compute_j(np.zeros(problem.n_clusters))
+    for budget in (spent, np.nextafter(spent, 0), np.nextafter(spent, np.inf)):
+        tight = dataclasses.replace(problem, energy_budget_j=float(budget), power_budget_w=np.inf)
+        assert allocate(tight, power_w=power).n_extra.tolist() == [0] * problem.n_clusters

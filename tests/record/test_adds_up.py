@@ -131,7 +131,7 @@ def test_devices_of_several_cells_are_a_group_of_their_own(tmp_path):
 
 
 SHORT = ["training.cloud_rounds=2", "task.model={kind: softmax}", "evaluation.models=global"]
-BOX_S = {"cells-overlap": 2, "d2d-mesh": 60, "disc-100": 2, "edge-mobility": 60, "two-regions": 0.5}  # a few rounds
+BOX_S = {"cells-overlap": 2, "d2d-mesh": 120, "disc-100": 2, "edge-mobility": 60, "two-regions": 0.5}  # a few rounds
 REFUSED = {  # what a scenario lacks that a method needs, with a clear word
     "camu": "device_cloud: {via: direct, up: {kind: radio}}",
     "hiflash_r": "samples that no client has",
@@ -163,8 +163,7 @@ def test_every_method_adds_up_on_every_scenario(name, tmp_path):
             total = ledger_total(run, what)
             assert bars(figures.ledger_figure([run], what), what) == alike(what, total)
             assert bars(timeline.cluster_cost_figure(run, what), what) == alike(what, total)
-            assert run not in drawn or f"Whole run, seed 0: {AXES[axis].text(total)} in all." in page, (
-                run.method,
-                what,
-            )
-        test_every_device_that_worked_stands_once_in_the_timeline(run)
+            shown = {AXES[axis].text(total * (1 + rounding)) for rounding in (-1e-12, 0.0, 1e-12)}  # 6.515 or 6.514999
+            assert run not in drawn or any(f"Whole run, seed 0: {text} in all." in page for text in shown), run.method
+        if run.timeline is not None:  # in a box that is too short nobody is sent to work
+            test_every_device_that_worked_stands_once_in_the_timeline(run)

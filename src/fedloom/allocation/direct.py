@@ -52,7 +52,8 @@ def allocate(
         return problem.allocation(least_noise(problem, problem.energy_budget_j - problem.compute_j(n)), n)
     if power_w is not None:
         power = problem.allocation(power_w, np.zeros(problem.n_clusters)).power_w
-        spare_j = problem.energy_budget_j - float(problem.upload_j(power).sum())
+        least_j = problem.compute_j(np.zeros(problem.n_clusters))  # always feasible: the powers were checked
+        spare_j = max(problem.energy_budget_j - float(problem.upload_j(power).sum()), least_j)
         chosen = _front(problem, spare_j * (1 + SLACK)).n_extra[-1] if whole else _Filling.of(problem).at(spare_j)
         return problem.allocation(power, chosen)
     return _whole(problem) if whole else _real(problem)

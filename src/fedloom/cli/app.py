@@ -145,9 +145,9 @@ def run(
                     soft_wrap=True,
                 )
                 raise typer.Exit(130) from None
-    report, warnings = (None, []) if dry_run else _report_of(where)
+    report, warnings = (None, simulation.warnings) if dry_run else _report_of(where)
     if as_json:
-        left = {} if dry_run else {"folder": str(where), "report": str(report), "warnings": warnings}
+        left = {"warnings": warnings} | ({} if dry_run else {"folder": str(where), "report": str(report)})
         typer.echo(json.dumps(summary | left))
     else:
         _summary(summary, None if dry_run else where, report)
@@ -210,7 +210,7 @@ def demo(
     comparison, report = run_many(
         "cells-overlap",
         ["fedavg", "hierfedavg", "hhfl"],
-        seeds=2,
+        seeds=3,
         changes=["training.cloud_rounds=10"],
         folder=folder,
         quiet=quiet,
@@ -248,7 +248,11 @@ def plan(
         int | None, typer.Option(min=1, help="ddc: most devices considered as heads [100, or what capacities need].")
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="ddc: the proven best plan, for a handful of devices.")
+        bool,
+        typer.Option(
+            "--exact",
+            help="ddc: a plan proven to have the least of its objective (metres and data), for a handful of devices.",
+        ),
     ] = False,
     bandwidth_hz: Annotated[float, typer.Option(help="Of every link.")] = 1e6,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random in the search.")] = 0,

@@ -456,8 +456,9 @@ def _curve_words(runs: Sequence[Run]) -> list[str]:
 
 
 def run_warnings(run: Run) -> list[str]:
-    """Whether the curve of a run can be believed (`fedloom.record.curve_health`)."""
-    return curve_warnings([v for v in _scores(run) if v is not None], run.measure == "accuracy")
+    """What the run itself warned of, and whether its curve can be believed (`fedloom.record.curve_health`)."""
+    said = list((run.summary or {}).get("warnings") or [])
+    return said + curve_warnings([v for v in _scores(run) if v is not None], run.measure == "accuracy")
 
 
 def _differences(a: Any, b: Any, at: str = "") -> list[str]:

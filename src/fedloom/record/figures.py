@@ -89,6 +89,8 @@ def aggregator_names(place: pl.DataFrame) -> dict[int, str]:
         if aggregator < 0:
             continue
         name = "cloud" if kind == "cloud" else f"{kind} {host}"
+        if kind == "cloud" and len(hosts) > 1 and hosts.count(host) == 1:  # such as tiers of clients
+            name = f"cloud, group {host}"
         alone = hosts.count(host) == 1 and not spanning
         names[int(aggregator)] = name if alone else f"{name}, cluster {spanning.get(aggregator, aggregator)}"
     return names

@@ -100,6 +100,7 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
         "engine_s": simulation.engine_s,
         "jobs_per_batch": float(np.mean(simulation.batches)) if simulation.batches else None,
         "resumed": resumed,
+        "warnings": simulation.warnings,
     }
 
 

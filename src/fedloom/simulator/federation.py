@@ -35,6 +35,7 @@ from fedloom.grouping import Topology, View, one_cloud
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports
+from fedloom.mixing.noise import merged_noise_std
 from fedloom.pacing import Offer, Pace, Periods, Progress, may_start, next_bound, rounds_in_box
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive, settle
 from fedloom.simulator.exchange import Way, exchange
@@ -108,7 +109,8 @@ class CloudRound:
     is kept. costs: the ledger of this cloud round by aggregator. client_steps (K,): local steps in this cloud round, without
     features. group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far. up_s (K,): seconds a
     client needs to send its model to its aggregators. handovers: times a client changed its home. s_max: the bound on
-    staleness, if there is one. last: no cloud round follows.
+    staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
+    last: no cloud round follows.
     """
 
     cloud_round: int
@@ -127,6 +129,7 @@ class CloudRound:
     n_late: int
     handovers: int
     s_max: int | None
+    noise_std: float = 0.0
     last: bool = False
     between: bool = False
     device_models: Mapping[int, Model] = field(default_factory=dict)
@@ -329,7 +332,7 @@ class Federation:
             edge_rounds = max(group.n_rounds for group in self._groups)
             clusters = [self._cluster_models[c] for c in self._topology.clusters.tolist()]
             state = self._state(g, edge_rounds, self.model, self._merged_edges, self._reported_models, clusters)
-            yield replace(state, last=over, costs=self.ledger.by_aggregator())
+            yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=self._merged_noise())
 
     def _state(
         self,
@@ -359,6 +362,16 @@ class Federation:
             s_max=self._bound.s_max if self._bound is not None else None,
             device_models=dict(self._last_models),
         )
+
+    def _merged_noise(self) -> float:
+        """Standard deviation of the noise in the cloud's last merge of models that came over noisy links."""
+        std, topology = self._scene.noise_std, self._scene.topology
+        if std is None:
+            return 0.0
+        if topology.kind == "head":
+            return merged_noise_std(std, self._cloud_weights)
+        share = self.world.n_samples * topology.cover.any(axis=0)
+        return merged_noise_std(std, share / share.sum())
 
     def _seen_between(self, g: int) -> Iterator[CloudRound]:
         """States between cloud rounds g and g + 1 that are due: every `look_every` edge rounds.
@@ -1287,6 +1300,7 @@ class Federation:
     def _merge_at_cloud(self, fresh: NDArray[np.bool_]) -> None:
         weights, merged = self._merged_at_cloud(self._reports(fresh), self._reported_models)
         self._merged_edges = [(m, w) for m, w in zip(self._reported_models, weights.edge.tolist()) if w]
+        self._cloud_weights = weights.edge
         self._cluster_models = self._clusters_of(self._reported_models, weights.edge, self._edge_models)
         self.model = merged
         self._version += 1

@@ -13,7 +13,10 @@ from fedloom import _check, bounds, data
 from fedloom._random import stream
 from fedloom.fleet import Fleet
 from fedloom.grouping import Topology
-from fedloom.methods import METHODS, Method
+from fedloom.methods import Method
+from fedloom.methods.by_name import make_method
+from fedloom.mixing.noise import noise_note
+from fedloom.pacing import box_note, ladder_note
 from fedloom.simulator.book import Model, settle, settle_all, settled_below
 from fedloom.simulator.features import Features
 from fedloom.simulator.federation import CloudRound, Decision, Federation, World
@@ -188,6 +191,9 @@ class Simulation:
         self.batches: list[int] = []  # jobs of every batch that was trained
         self.costs: list[tuple[int, Mapping[str, list[str] | NDArray[np.generic]]]] = []
         """Of every cloud round (its number first) what it cost, by aggregator, hop and direction; not in a dry run."""
+        self.warnings: list[str] = []
+        """What a user should know of this combination of scenario and method."""
+        self._warn(ladder_note(method.periods, self.world.lr, training.cloud_rounds))
 
     def rounds(self, resume: Checkpoint | None = None) -> Generator[Measures | None, None, None]:
         """Run to the end; yields once before any training and after every cloud round what was measured, if anything.
@@ -209,6 +215,7 @@ class Simulation:
                         self._measure(state)
                     continue
                 self._note_place(state)
+                self._look_out(state)
                 self.cloud_rounds_done = done = state.cloud_round
                 if resume is not None and done == resume.cloud_round:
                     self._load(resume)
@@ -315,6 +322,21 @@ class Simulation:
         if self.dry_run or not n or not self.dataset.n_classes:
             return []
         return data.local_tests(self.dataset.y_test, self.label_counts, stream(self.seed, "local tests"), n)
+
+    def _warn(self, sentence: str | None) -> None:
+        if sentence is not None and sentence not in self.warnings:
+            self.warnings.append(sentence)
+
+    def _look_out(self, state: CloudRound) -> None:
+        """Warn of what can be known after the first cloud round: a time box that does not fit, noise that drowns the model."""
+        if state.cloud_round > 1:
+            return
+        if self.method.box_s is not None:
+            self._warn(box_note(self.method.box_s, state.group_rounds, self.world.edge_rounds))
+        if state.noise_std and not self.dry_run:
+            trained = rows.to_row(self.model)[rows.trainable_mask(self.model)]
+            rms = float(np.sqrt(np.mean(trained.astype(np.float64) ** 2)))
+            self._warn(noise_note([state.noise_std], [1.0], rms))
 
     def _settle(self, models: list[Model], replayed: bool) -> None:
         """Compute models, or only mark them as computed where a run that is gone on with had computed them."""
@@ -522,35 +544,6 @@ def simulate(scenario: Scenario, method: str | Method = "hierfedavg", seed: int 
     for _ in simulation.rounds():
         pass
     return simulation.result()
-
-
-def make_method(text: str) -> Method:
-    """A method by name, with options after colons: "fedprox:mu=0.1:flat=true"."""
-    import difflib
-    import inspect
-
-    import yaml
-
-    name, *options = text.split(":")
-    if name not in METHODS:
-        close = difflib.get_close_matches(name, METHODS, n=1)
-        hint = f"; did you mean {close[0]}?" if close else "."
-        raise ValueError(f"unknown method {name!r}{hint} Known: {', '.join(METHODS)}")
-    known = inspect.signature(METHODS[name]).parameters
-    values = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals or key not in known:
-            wanted = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
-            raise ValueError(f"option {option!r} of method {name} is not known; options with defaults: {wanted}")
-        try:
-            values[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ValueError(f"the value of option {key} of method {name} cannot be read: {error}") from None
-    try:
-        return METHODS[name](**values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"method {text}: {error}") from None
 
 
 def _schedule(
