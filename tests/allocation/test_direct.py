@@ -254,10 +254,12 @@ def test_what_rounding_down_saves_is_sent_with():
 @settings(max_examples=60)
 @given(SEEDS)
 def test_powers_that_use_the_budget_up_leave_no_extra_updates(seed):
-    # energy spent to the last digit: rounding may leave less than nothing
+    # energy spent to the last digit: rounding may leave less than nothing, also where computing is free
     problem = random_problem(seed)
     power = np.random.default_rng(seed).uniform(0.1, 1.0, problem.n_clusters)
-    spent = float(problem.upload_j(power).sum()) + problem.compute_j(np.zeros(problem.n_clusters))
-    for budget in (spent, np.nextafter(spent, 0), np.nextafter(spent, np.inf)):
-        tight = dataclasses.replace(problem, energy_budget_j=float(budget), power_budget_w=np.inf)
-        assert allocate(tight, power_w=power).n_extra.tolist() == [0] * problem.n_clusters
+    for update_j in (problem.update_j, np.zeros(problem.n_clusters)):
+        now = dataclasses.replace(problem, update_j=update_j, power_budget_w=np.inf)
+        spent = float(now.upload_j(power).sum()) + now.compute_j(np.zeros(now.n_clusters))
+        for budget in (spent, np.nextafter(spent, 0)):
+            found = allocate(dataclasses.replace(now, energy_budget_j=float(budget)), power_w=power)
+            assert not (np.asarray(update_j) * found.n_extra).any()
