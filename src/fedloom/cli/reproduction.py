@@ -150,9 +150,12 @@ def _show_plan(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         shown.add_row(*map(str, numbers), "unknown" if minutes is None else f"{minutes:.1f}")
     out.print(shown)
     to_make = sum(row["to_make"] for row in rows)
-    known = [row["minutes"] for row in rows if row["minutes"] is not None]
-    unknown = " and what is unknown" if len(known) < len(rows) else ""
-    text = f"{to_make} runs to make: {sum(known) / 60:.1f} hours of one run at a time{unknown}"
+    known = [row["minutes"] for row in rows if row["minutes"] is not None and row["to_make"]]
+    text = f"{to_make} runs to make"
+    if known:
+        text += f", about {sum(known) / 60:.1f} hours one after the other"
+    if any(row["minutes"] is None for row in rows):
+        text += "; how long is not known of items none of whose runs was made here before" if to_make else ""
     out.print(text, highlight=False, soft_wrap=True)
 
 
