@@ -1,4 +1,4 @@
-"""Power and updates by the direct solver and by PPO, on the instance of CAMU's golden case G6: GAP over the optimum, and seconds.
+"""Power and updates by the direct solver and by PPO, on an instance of CAMU's P1 by hand: GAP over the optimum, and seconds.
 
 Target: PPO within 2 % of the optimum after at most 10,000 proposals. Random search makes as many.
 

@@ -1,4 +1,4 @@
-"""The instance of CAMU's golden cases G4 and G6, and random ones."""
+"""An instance of CAMU's P1 that was worked out by hand, and random ones."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Problem P1: golden cases G4 and G5 of CAMU, the bound against loops, and what a wrong problem says."""
+"""Problem P1: cases by hand, the bound against loops, and what a wrong problem says."""
 
 import dataclasses
 import re
@@ -17,7 +17,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 def g4(**changes):
-    """Gains such that 1 W gives the SNRs of G4."""
+    """Gains such that 1 W gives the SNRs of the case by hand."""
     return g6(gain=SNR * 1e-14, **changes)
 
 

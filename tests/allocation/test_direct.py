@@ -1,4 +1,4 @@
-"""The direct solver: golden case G6 of CAMU, every other way to solve small problems, and feasibility always."""
+"""The direct solver: the instance by hand, every other way to solve small problems, and feasibility always."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""Constants of the bound measured on gradients: golden case G7 of CAMU, quadratics whose constants are known."""
+"""Constants of the bound measured on gradients: a case by hand, quadratics whose constants are known."""
 
 import re
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedloom.allocation import convexity, dissimilarities, dissimilarity, smoothness, smoothness_along
 
-G7 = np.array([[3.0, 0.0], [1.0, 2.0], [-1.0, 4.0]])
+GRADIENTS = np.array([[3.0, 0.0], [1.0, 2.0], [-1.0, 4.0]])
 COVER = np.array([[True, True, False], [False, False, True]])
 
 
@@ -18,8 +18,8 @@ def rng(seed=0):
 
 
 def test_g7():
-    assert dissimilarity(G7[:2], [0.5, 0.5]) == pytest.approx(1.1832159566, rel=1e-9)
-    delta, delta_c = dissimilarities([G7], COVER, [10, 10, 7], [0.75, 0.25])
+    assert dissimilarity(GRADIENTS[:2], [0.5, 0.5]) == pytest.approx(1.1832159566, rel=1e-9)
+    delta, delta_c = dissimilarities([GRADIENTS], COVER, [10, 10, 7], [0.75, 0.25])
     assert delta == pytest.approx(1.3151918984, rel=1e-9)
     np.testing.assert_allclose(delta_c, [1.1832159566, 1.0], rtol=1e-9)
 
@@ -37,7 +37,7 @@ def test_it_is_at_least_one_and_one_if_all_agree(seed):
 
 
 def test_probes_near_a_stationary_point_are_left_out_and_the_median_counts():
-    probes = [G7, 2 * G7, G7[[0, 0, 0]], 0.001 * rng(0).normal(size=(3, 2))]
+    probes = [GRADIENTS, 2 * GRADIENTS, GRADIENTS[[0, 0, 0]], 0.001 * rng(0).normal(size=(3, 2))]
     delta, delta_c = dissimilarities(probes, COVER, [10, 10, 7], [0.75, 0.25])
     assert delta == pytest.approx(1.3151918984, rel=1e-9)  # of 1.315, 1.315 and 1
     assert delta_c[0] == pytest.approx(1.1832159566, rel=1e-9)

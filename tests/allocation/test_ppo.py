@@ -1,4 +1,4 @@
-"""PPO on the instance of CAMU's golden case G6: as good as the direct solver, repeatable, and without traces."""
+"""PPO on the instance by hand: as good as the direct solver, repeatable, and without traces."""
 
 import builtins
 import random

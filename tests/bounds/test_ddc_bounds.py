@@ -1,4 +1,4 @@
-"""DDC's bound: golden case G5, the law of divergence, limits."""
+"""DDC's bound: a case by hand, the law of divergence, limits."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from fedloom import bounds
 from fedloom.bounds import ddc_bound, ddc_divergence, ddc_lr_max
 
 PAIRS = np.array([[True, True, False, False], [False, False, True, True]])
-G5 = {
+BOUND = {
     "gap": 2.0, "lr": 0.01, "smoothness": 2.0, "tau1": 1, "tau2": 2, "rounds": 200, "eps2": 0.5, "eps2_local": [0.3, 0.4],
     "sigma2": 1.2, "cover": PAIRS, "n_samples": [100, 100, 200, 100],
 }  # fmt: skip
@@ -23,14 +23,14 @@ def terms(found):
 
 
 def test_g5():
-    found = ddc_bound(**G5)
+    found = ddc_bound(**BOUND)
     assert terms(found) == pytest.approx([2, 0.0288, 1.008, 0.006912, 0.0058368, 0.000839111111], rel=1e-9)
     assert found.total == pytest.approx(3.050387911111, rel=1e-12)
     assert found.lr_max == pytest.approx(0.051031036308, rel=1e-10) and found.lr_ok and found.periods_ok
 
 
 def test_g5_without_the_square():
-    found = ddc_bound(**G5, b6="variance")
+    found = ddc_bound(**BOUND, b6="variance")
     assert found.b6 == pytest.approx(0.003584, rel=1e-12) and found.total == pytest.approx(3.0531328, rel=1e-12)
 
 
@@ -86,14 +86,14 @@ def test_one_cluster_has_no_divergence_from_the_whole_and_single_devices_none_fr
 
 
 def test_without_noise_and_divergence_only_the_gap_is_left():
-    found = ddc_bound(**G5 | {"eps2": 0.0, "eps2_local": [0.0, 0.0], "sigma2": 0.0})
+    found = ddc_bound(**BOUND | {"eps2": 0.0, "eps2_local": [0.0, 0.0], "sigma2": 0.0})
     assert found.total == found.b1 == 2
 
 
 @pytest.mark.parametrize("ratio", [1, 2, 5])
 def test_moving_divergence_into_clusters_pays_if_the_server_is_seldom_enough(ratio):
     """36 tau2^2 against 48 tau1^2: worth it from a ratio of 1.155 on."""
-    options = G5 | {"tau2": ratio, "n_samples": [1, 1, 1, 1]}
+    options = BOUND | {"tau2": ratio, "n_samples": [1, 1, 1, 1]}
     between = ddc_bound(**options | {"eps2": 1.0, "eps2_local": [0.0, 0.0]})
     within = ddc_bound(**options | {"eps2": 0.0, "eps2_local": [1.0, 1.0]})
     assert (between.total > within.total) == (ratio > math.sqrt(48 / 36))
@@ -102,9 +102,9 @@ def test_moving_divergence_into_clusters_pays_if_the_server_is_seldom_enough(rat
 
 def test_the_limit_of_the_learning_rate_and_of_the_periods_is_said():
     limit = ddc_lr_max(2.0, 2)
-    assert ddc_bound(**G5 | {"lr": limit}).lr_ok and not ddc_bound(**G5 | {"lr": 1.001 * limit}).lr_ok
+    assert ddc_bound(**BOUND | {"lr": limit}).lr_ok and not ddc_bound(**BOUND | {"lr": 1.001 * limit}).lr_ok
     assert limit**2 * 2.0**2 * 2**2 == pytest.approx(1 / 24)
-    assert not ddc_bound(**G5 | {"tau1": 2}).periods_ok
+    assert not ddc_bound(**BOUND | {"tau1": 2}).periods_ok
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_the_limit_of_the_learning_rate_and_of_the_periods_is_said():
 )
 def test_what_makes_no_sense_is_refused(change, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        ddc_bound(**G5 | change)
+        ddc_bound(**BOUND | change)
 
 
 def test_all_is_exported():

@@ -1,4 +1,4 @@
-"""Joules of DDC's uploads: the golden values, and the simulator's ledger against the formula."""
+"""Joules of DDC's uploads: values by hand, and the simulator's ledger against the formula."""
 
 import numpy as np
 import pytest

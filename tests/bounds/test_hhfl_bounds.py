@@ -1,4 +1,4 @@
-"""Bounds and costs of HHFL: golden cases GC4 and GC5, the theorem on quadratics, divergence measures, errors."""
+"""Bounds and costs of HHFL: cases by hand, the theorem on quadratics, divergence measures, errors."""
 
 import re
 
@@ -20,11 +20,11 @@ from fedloom.bounds import (
 from fedloom.grouping import edge_matrix, edge_shares, start_matrix
 from fedloom.pacing import n_rounds
 
-GC5 = {
+BOUND = {
     "smoothness": 2.0, "convexity": 0.5, "beta": 4.0, "alpha": 40.0, "local_steps": 2, "edge_rounds": 3,
     "p": [0.3, 0.2, 0.5], "sigma2": [1.0, 4.0, 2.0], "h2": 10.0, "gamma": 0.79, "delta0": 5.0,
 }  # fmt: skip
-GC1 = np.array([[1, 1, 0], [0, 1, 1]], dtype=bool)
+COVER = np.array([[1, 1, 0], [0, 1, 1]], dtype=bool)
 
 
 def time_and_rounds(total_steps, e=5, g=5, stages=None):
@@ -64,16 +64,16 @@ def test_resource_factors_of_the_overlap_sweep():
 
 
 def test_gc5():
-    p = np.array(GC5["p"])
-    assert p**2 @ GC5["sigma2"] == pytest.approx(0.75, rel=1e-14)
+    p = np.array(BOUND["p"])
+    assert p**2 @ BOUND["sigma2"] == pytest.approx(0.75, rel=1e-14)
     assert heterogeneity(p, 1.0, [0.2, 0.5, 0.1]) == pytest.approx(0.79, rel=1e-14)  # 1 - .06 - .1 - .05
     assert drift_term(2, 3, 10.0) == 116480  # 2^7 10 (7) (5 + 8)
-    theorem = theorem_1(**GC5)
+    theorem = theorem_1(**BOUND)
     assert theorem.x == pytest.approx(116490.23, rel=1e-14)
     assert theorem.z == pytest.approx(1863843.68, rel=1e-14)  # 16 X / (2 - 1)
     np.testing.assert_allclose(theorem.bound([0, 100, 10000]), [46596.092, 13313.169142857, 185.641800797], rtol=1e-11)
     assert theorem.bound(0).shape == () and float(theorem.bound(100)) == theorem.bound([0, 100])[1]
-    sharp = theorem_1(**GC5, drift="sharp")
+    sharp = theorem_1(**BOUND, drift="sharp")
     assert drift_term(2, 3, 10.0, drift="sharp") == 32000
     assert (sharp.x, sharp.z) == (pytest.approx(32010.23, rel=1e-14), pytest.approx(512163.68, rel=1e-14))
 
@@ -87,7 +87,7 @@ def test_gc5_polynomials():
 
 
 def test_a_far_start_dominates_the_bound():
-    assert theorem_1(**GC5 | {"delta0": 1e6}).z == 40 * 1e6
+    assert theorem_1(**BOUND | {"delta0": 1e6}).z == 40 * 1e6
 
 
 @given(st.integers(1, 60), st.integers(1, 60), st.floats(0, 1e6))
@@ -113,7 +113,7 @@ def quadratics(random, n_clients, n_parameters, mu, smooth, spread):
 
 
 def hhfl(cover, n_samples, gradient, start, lr, total_steps, e, g):
-    """Step by step (section 3.3): client models (T+1, ..., K, P) from one start (..., K, P)."""
+    """Step by step (HHFL, section III-B): client models (T+1, ..., K, P) from one start (..., K, P)."""
     a, b, o = edge_matrix(cover, n_samples), start_matrix(cover), edge_shares(cover, n_samples)
     models = start
     history = [models]
@@ -136,7 +136,7 @@ def random_cover(random, n_aggregators, n_clients):
 
 def test_the_reference_loop_is_right_on_gc2():
     slope, minimum = np.array([1, 2, 0.5])[:, None], np.array([-1.0, 2, 4])[:, None]
-    models = hhfl(GC1, [30, 20, 50], lambda w: slope * (w - minimum), np.ones((3, 1)), lambda t: 0.1, 4, e=2, g=2)
+    models = hhfl(COVER, [30, 20, 50], lambda w: slope * (w - minimum), np.ones((3, 1)), lambda t: 0.1, 4, e=2, g=2)
     np.testing.assert_allclose(models[1, :, 0], [0.8, 1.2, 1.15], rtol=1e-14)
     np.testing.assert_allclose(models[2, :, 0], [0.805, 1.054375, 1.30375], rtol=1e-14)
     np.testing.assert_allclose(models[3, :, 0], [0.6245, 1.2435, 1.4385625], rtol=1e-14)
@@ -149,7 +149,7 @@ def test_the_reference_loop_is_right_on_gc2():
 )  # fmt: skip
 @settings(max_examples=50)
 def test_the_bound_holds_on_quadratics(seed, e, g, noise, spread, kind):
-    """Invariant 14, with the mean over 200 noisy runs for the expectation, and Lemma 3 with it."""
+    """The bound is above the gap, with the mean over 200 noisy runs for the expectation, and so is Lemma 3."""
     random = np.random.default_rng(seed)
     n_clients, n_parameters, n_runs, total_steps = 7, 3, 200 if noise else 1, 60
     mu, smooth = 0.5, float(random.uniform(0.6, 3.0))
@@ -223,12 +223,12 @@ def test_the_bound_is_met_with_equality_at_the_start_by_equal_round_bowls():
 )
 def test_what_the_theorem_does_not_cover_is_refused(change, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        theorem_1(**GC5 | change)
+        theorem_1(**BOUND | change)
 
 
 def test_a_first_learning_rate_at_its_very_limit_is_taken():
     for beta in np.linspace(2.1, 9.3, 50):
-        theorem_1(**GC5 | {"beta": beta, "alpha": 8 * beta})
+        theorem_1(**BOUND | {"beta": beta, "alpha": 8 * beta})
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_a_first_learning_rate_at_its_very_limit_is_taken():
         (lambda: models_sent(-1, 57, 57), "n_edge_rounds must be a whole number of at least 0, got -1"),
         (lambda: overall_time(10, 2, 1, -1, 1, 1), "step_s must be at least 0, got -1"),
         (lambda: overall_time(10, 2.5, 1, 1, 1, 1), "n_edge must be a whole number of at least 0, got 2.5"),
-        (lambda: theorem_1(**GC5).bound([0, -1]), "t must be at least 0, got -1"),
-        (lambda: label_distance(GC1, np.zeros((3, 2))), "there are no labels to compare"),
-        (lambda: label_distance(GC1, np.ones((2, 2))), "label_counts must have shape (3, any), got (2, 2)"),
+        (lambda: theorem_1(**BOUND).bound([0, -1]), "t must be at least 0, got -1"),
+        (lambda: label_distance(COVER, np.zeros((3, 2))), "there are no labels to compare"),
+        (lambda: label_distance(COVER, np.ones((2, 2))), "label_counts must have shape (3, any), got (2, 2)"),
         (lambda: drift(np.ones((2, 3)), [0, 0]), "weights must have a positive sum, got zeros only"),
         (lambda: drift(np.ones(3), [1, 1, 1]), "rows must have shape (K, P), got (3,)"),
     ],
@@ -262,14 +262,14 @@ def test_equal_minima_are_no_heterogeneity_whatever_the_rounding():
 def test_label_distance_by_hand():
     counts = np.array([[8, 0], [4, 4], [0, 4]])  # all: 12 and 8 of 20
     # split: 8 + 2, 2 of 12 and 2, 2 + 4 of 8; |10/12 - .6| = 7/30 and |2/8 - .6| = .35
-    np.testing.assert_allclose(label_distance(GC1, counts), [7 / 30, 0.35], rtol=1e-14)
+    np.testing.assert_allclose(label_distance(COVER, counts), [7 / 30, 0.35], rtol=1e-14)
     # in full: 12, 4 of 16 and 4, 8 of 12
-    np.testing.assert_allclose(label_distance(GC1, counts, split=False), [0.15, 0.6 - 1 / 3], rtol=1e-14)
+    np.testing.assert_allclose(label_distance(COVER, counts, split=False), [0.15, 0.6 - 1 / 3], rtol=1e-14)
 
 
 def test_label_distance_leaves_out_who_takes_no_part():
     wide = np.zeros((3, 4), dtype=bool)
-    wide[np.ix_([0, 2], [0, 1, 3])] = GC1
+    wide[np.ix_([0, 2], [0, 1, 3])] = COVER
     distance = label_distance(wide, [[8, 0], [4, 4], [1000, 0], [0, 4]])
     np.testing.assert_allclose(distance, [7 / 30, np.nan, 0.35], rtol=1e-14)
 

@@ -1,4 +1,4 @@
-"""Bounds of LTC: golden cases G7 and G8, Table 9, closed forms against loops, mismatch properties, errors."""
+"""Bounds of LTC: cases by hand, LTC's Table 9, closed forms against loops, mismatch properties, errors."""
 
 import math
 import re
@@ -28,7 +28,7 @@ from fedloom.bounds import (
 )
 
 LOSSES, MASSES = [2.3, 2.1, 1.95, 1.8, 1.7], [2, 2.5, 3.2, 2.4]
-G8 = LtcConstants(lr=0.004, smoothness=2, g_max=2, eta=0.2, eps_ic=1.5, eps_cg=0.8)
+CONSTANTS = LtcConstants(lr=0.004, smoothness=2, g_max=2, eta=0.2, eps_ic=1.5, eps_cg=0.8)
 PAIRS = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
 
 
@@ -66,14 +66,14 @@ def test_g8_loss_gap():
 
 def test_g8_eq_11():
     # 2 0.6 / (4 2) + 3.2 / 2 (16/3 + 2.29 / 0.016 + 6 0.64 / 0.032)
-    assert gradient_bound_of_rate(G8, LOSSES, MASSES, r_max=5) == pytest.approx(429.683333, abs=1e-6)
+    assert gradient_bound_of_rate(CONSTANTS, LOSSES, MASSES, r_max=5) == pytest.approx(429.683333, abs=1e-6)
 
 
 def test_eq_10_by_hand():
     # h_max 11: 0.124270833 + 16/3 + 6 16/4 0.64 + 8 2.29
     wanted = 0.124270833 + 16 / 3 + 15.36 + 18.32
-    assert gradient_bound(G8, LOSSES, MASSES, r_max=5, h_max=11) == pytest.approx(wanted, abs=1e-8)
-    assert gradient_floor(G8, 5, 11) == pytest.approx(16 / 3 + 15.36 + 18.32, rel=1e-14)
+    assert gradient_bound(CONSTANTS, LOSSES, MASSES, r_max=5, h_max=11) == pytest.approx(wanted, abs=1e-8)
+    assert gradient_floor(CONSTANTS, 5, 11) == pytest.approx(16 / 3 + 15.36 + 18.32, rel=1e-14)
 
 
 def test_eq_9_by_hand():
@@ -123,15 +123,15 @@ def test_the_sums_of_the_proof(n):
 @pytest.mark.parametrize("h", [0, 1, 4, 17])
 @pytest.mark.parametrize("r", [0, 1, 2, 6])
 def test_the_sum_of_eq_9_is_that_of_a_loop(h, r):
-    loop = sum(float(step_bound(G8, t, s, 37.5)) for t in range(h) for s in range(r))
-    assert step_bound_sum(G8, h, r, 37.5) == pytest.approx(loop, rel=1e-12)
+    loop = sum(float(step_bound(CONSTANTS, t, s, 37.5)) for t in range(h) for s in range(r))
+    assert step_bound_sum(CONSTANTS, h, r, 37.5) == pytest.approx(loop, rel=1e-12)
 
 
 @given(st.integers(0, 99), st.floats(0.5, 8), st.floats(0.01, 1))
 def test_eq_10_is_above_the_mean_of_eq_9_and_eq_11_above_eq_10(seed, smoothness, part):
     world, _ = some_world(seed)
     lr = part * learning_rate_limits(smoothness, **world).largest
-    constants = replace(G8, lr=lr, smoothness=smoothness)
+    constants = replace(CONSTANTS, lr=lr, smoothness=smoothness)
     cover, n_rounds, n_steps, n_samples = world.values()
     cluster = cover.argmax(axis=0)
     share = n_samples / n_samples.sum()
@@ -247,13 +247,13 @@ def test_clusters_that_are_none_are_refused(cover, message):
         (lambda: cluster_mismatch(np.zeros(4), PAIRS, [1] * 4), "gradients must have shape (K, P), got (4,)"),
         (lambda: mismatch_term(-1, 1, 4), "cluster_global must be at least 0, got -1"),
         (lambda: mismatch_term(1, 1, 1.5), "r_max must be a whole number of at least 0, got 1.5"),
-        (lambda: step_bound(G8, -1, 0, 1), "step must be at least 0, got -1"),
+        (lambda: step_bound(CONSTANTS, -1, 0, 1), "step must be at least 0, got -1"),
         (lambda: step_sum(-1), "n_steps must be a whole number of at least 0, got -1"),
         (lambda: round_sum(0.5), "n_rounds must be a whole number of at least 0, got 0.5"),
-        (lambda: gradient_floor(G8, 1, 0), "h_max must be a whole number of at least 1, got 0"),
-        (lambda: replace(G8, lr=0), "lr must be above 0, got 0"),
-        (lambda: replace(G8, eta=-1), "eta must be at least 0, got -1"),
-        (lambda: replace(G8, eps_cg=math.nan), "eps_cg must be at least 0, got nan"),
+        (lambda: gradient_floor(CONSTANTS, 1, 0), "h_max must be a whole number of at least 1, got 0"),
+        (lambda: replace(CONSTANTS, lr=0), "lr must be above 0, got 0"),
+        (lambda: replace(CONSTANTS, eta=-1), "eta must be at least 0, got -1"),
+        (lambda: replace(CONSTANTS, eps_cg=math.nan), "eps_cg must be at least 0, got nan"),
     ],
 )
 def test_what_makes_no_sense_is_refused(call, message):
@@ -262,7 +262,7 @@ def test_what_makes_no_sense_is_refused(call, message):
 
 
 def test_constants_may_be_zero_where_there_is_no_noise_and_no_difference():
-    still = replace(G8, eta=0, eps_ic=0, eps_cg=0)
+    still = replace(CONSTANTS, eta=0, eps_ic=0, eps_cg=0)
     assert gradient_floor(still, 5, 11) == pytest.approx(16 / 3)
 
 

@@ -46,7 +46,7 @@ def test_the_rim_is_in_reach_and_an_infinite_radius_reaches_everybody():
 
 
 def deal_by_loop(mask, order):
-    """The even rule of HHFL, section 5, device by device, a region's devices in this order."""
+    """The even rule (HHFL, section V-A), device by device, a region's devices in this order."""
     n_cells, n_devices = mask.shape
     home, load = {}, [0] * n_cells
     regions = {tuple(n for n in range(n_cells) if mask[n, k]) for k in range(n_devices)}

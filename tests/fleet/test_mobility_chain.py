@@ -1,4 +1,4 @@
-"""Devices that move every edge round: golden case G6 of CSAHFL, its invariant 7, and what the fleet makes of it."""
+"""Devices that move every edge round: a case by hand, the stationary law, and what the fleet makes of it."""
 
 import re
 

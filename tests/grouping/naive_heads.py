@@ -12,7 +12,7 @@ GRADIENTS = np.array([[2, 0], [3, 4], [0, 5], [-4, 3], [0, -3], [8, 6]], dtype=f
 
 
 def instance_a(**options):
-    """Golden instance A."""
+    """The first instance by hand."""
     return head_problem(
         POSITION, SERVER, GRADIENTS, **{"alpha": 0.5, "candidates": [0, 2, 3, 4], "capacity": 4} | options
     )

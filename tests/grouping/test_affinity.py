@@ -1,4 +1,4 @@
-"""Two stages of affinity propagation: golden cases G1 and G7 of CAMU, exact optima by enumeration, and what is always true."""
+"""Two stages of affinity propagation: cases by hand, exact optima by enumeration, and what is always true."""
 
 import itertools
 import re
@@ -16,7 +16,7 @@ from fedloom.radio import channel_gains, ratio_to_db, snr_matrix
 
 X = np.array([0, 1, 3, 10, 11.5, 12])
 LINE = -(np.subtract.outer(X, X) ** 2)
-G1 = np.array([[30, 10, 0], [0, 20, 20], [10, 10, 20]])
+COUNTS = np.array([[30, 10, 0], [0, 20, 20], [10, 10, 20]])
 STATION = [-50.0, 0.0, 10.0]
 
 
@@ -145,7 +145,7 @@ def test_g1_label_information():
         [0, 0.0675775180, 0.0675775180],
         [-0.0239735060, -0.0239735060, 0.0675775180],
     ]
-    information = label_information(G1)
+    information = label_information(COUNTS)
     np.testing.assert_allclose(information, expected, rtol=1e-12)
     np.testing.assert_allclose(information, digits, rtol=0, atol=1e-10)
     np.testing.assert_allclose(information.sum(axis=1), [0.1787590480, 0.1351550360, 0.0196305059], atol=1e-10)
@@ -173,8 +173,8 @@ def test_label_information_adds_up_to_mutual_information(counts):
 
 def test_devices_of_the_same_labels_have_no_information_and_unknown_labels_do_not_matter():
     np.testing.assert_allclose(label_information([[2, 4, 6], [1, 2, 3]]), 0, atol=1e-15)
-    with_empty = np.insert(G1, 1, 0, axis=1)
-    np.testing.assert_array_equal(np.delete(label_information(with_empty), 1, axis=1), label_information(G1))
+    with_empty = np.insert(COUNTS, 1, 0, axis=1)
+    np.testing.assert_array_equal(np.delete(label_information(with_empty), 1, axis=1), label_information(COUNTS))
 
 
 def test_radio_similarities_by_hand():
@@ -349,7 +349,7 @@ def test_any_reading_gives_a_partition_around_members(n, seed, radio, labels, be
         (lambda: affinity_propagation(LINE, -1.0, damping=0.4), "damping must be in [0.5, 1), got 0.4"),
         (lambda: affinity_propagation(LINE, -1.0, availability="max"), "availability must be one of sum, literal"),
         (lambda: label_information([[1, 2], [0, 0]]), "devices [1] have no samples, so no labels; leave them out"),
-        (lambda: label_similarity(G1, reading="x"), "reading must be one of neg_sq, neg_sq_sq, literal; got 'x'"),
+        (lambda: label_similarity(COUNTS, reading="x"), "reading must be one of neg_sq, neg_sq_sq, literal; got 'x'"),
         (lambda: radio_similarity([[1.0, 0.0], [1.0, 1.0]]), "snr must be above 0, got 0"),
         (lambda: radio_similarity(FLAT, reading="neg_dist_sq"), 'the radio reading "neg_dist_sq" needs position_m'),
         (lambda: dual_segment(FLAT, SOME, LINE_M, leader="x"), "leader must be one of exemplar, best_bs_snr; got 'x'"),

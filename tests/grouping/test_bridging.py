@@ -1,4 +1,4 @@
-"""Overlaps as matrices: golden cases GC1 and GC3 of HHFL, its invariants, and which links go under a limit."""
+"""Overlaps as matrices: cases by hand, invariants, and which links go under a limit."""
 
 import re
 from fractions import Fraction
@@ -12,9 +12,9 @@ from fedloom.grouping import Topology, edge_matrix, edge_shares, limit_links, mi
 from fedloom.grouping.bridging import POLICIES, TIE
 from fedloom.mixing import mean_of_aggregators
 
-GC1 = np.array([[1, 1, 0], [0, 1, 1]], dtype=bool)
-GC1_HOME = np.array([0, 0, 1])
-GC1_SIZES = np.array([30, 20, 50])
+SMALL = np.array([[1, 1, 0], [0, 1, 1]], dtype=bool)
+SMALL_HOME = np.array([0, 0, 1])
+SMALL_SIZES = np.array([30, 20, 50])
 
 
 def rng(seed=0):
@@ -79,29 +79,29 @@ def connected(cover):
 
 
 def test_gc1():
-    a, b = edge_matrix(GC1, GC1_SIZES), start_matrix(GC1)
+    a, b = edge_matrix(SMALL, SMALL_SIZES), start_matrix(SMALL)
     # p_i/|S_i| = .3, .1, .5: o = (.4, .6)
-    np.testing.assert_allclose(edge_shares(GC1, GC1_SIZES), [0.4, 0.6], rtol=1e-14)
+    np.testing.assert_allclose(edge_shares(SMALL, SMALL_SIZES), [0.4, 0.6], rtol=1e-14)
     np.testing.assert_allclose(a, [[3 / 4, 1 / 4, 0], [0, 1 / 6, 5 / 6]], rtol=1e-14)
     np.testing.assert_array_equal(b, [[1, 0], [1 / 2, 1 / 2], [0, 1]])
     np.testing.assert_allclose(b @ a, [[3 / 4, 1 / 4, 0], [3 / 8, 5 / 24, 5 / 12], [0, 1 / 6, 5 / 6]], rtol=1e-14)
     np.testing.assert_allclose(a @ b, [[7 / 8, 1 / 8], [1 / 12, 11 / 12]], rtol=1e-14)
-    assert mixing_factor(GC1, GC1_SIZES) == pytest.approx(19 / 24, rel=1e-14)  # trace 7/8 + 11/12 - 1
+    assert mixing_factor(SMALL, SMALL_SIZES) == pytest.approx(19 / 24, rel=1e-14)  # trace 7/8 + 11/12 - 1
 
 
 def test_gc1_with_a_link_disabled():
-    cover = limit_links(GC1, GC1_HOME, GC1_SIZES, disable_links=[(1, 1)], rng=rng())
+    cover = limit_links(SMALL, SMALL_HOME, SMALL_SIZES, disable_links=[(1, 1)], rng=rng())
     np.testing.assert_array_equal(cover, [[1, 1, 0], [0, 0, 1]])
-    np.testing.assert_allclose(edge_shares(cover, GC1_SIZES), [0.5, 0.5], rtol=1e-15)
-    np.testing.assert_allclose(edge_matrix(cover, GC1_SIZES), [[3 / 5, 2 / 5, 0], [0, 0, 1]], rtol=1e-15)
-    np.testing.assert_array_equal(edge_matrix(cover, GC1_SIZES) @ start_matrix(cover), np.eye(2))
-    assert mixing_factor(cover, GC1_SIZES) == 1.0
+    np.testing.assert_allclose(edge_shares(cover, SMALL_SIZES), [0.5, 0.5], rtol=1e-15)
+    np.testing.assert_allclose(edge_matrix(cover, SMALL_SIZES), [[3 / 5, 2 / 5, 0], [0, 0, 1]], rtol=1e-15)
+    np.testing.assert_array_equal(edge_matrix(cover, SMALL_SIZES) @ start_matrix(cover), np.eye(2))
+    assert mixing_factor(cover, SMALL_SIZES) == 1.0
 
 
 def test_plain_weights_count_an_overlap_client_in_full():
-    a = edge_matrix(GC1, GC1_SIZES, split=False)  # 30, 20 and 20, 50
+    a = edge_matrix(SMALL, SMALL_SIZES, split=False)  # 30, 20 and 20, 50
     np.testing.assert_allclose(a, [[3 / 5, 2 / 5, 0], [0, 2 / 7, 5 / 7]], rtol=1e-15)
-    np.testing.assert_allclose(a @ [0.62, 1.36, 1.2925], [0.916, 1.3117857143], rtol=1e-10)  # FedMes at t = 2 of GC2
+    np.testing.assert_allclose(a @ [0.62, 1.36, 1.2925], [0.916, 1.3117857143], rtol=1e-10)  # FedMes at t = 2, by hand
 
 
 def test_gc3_weights_and_four_rounds_without_gradients():
@@ -196,7 +196,7 @@ def test_without_gradients_aggregators_agree_by_the_mixing_factor(world, seed):
 
 
 def test_the_factor_is_reached_by_the_slowest_direction():
-    o, q = edge_shares(GC1, GC1_SIZES), edge_matrix(GC1, GC1_SIZES) @ start_matrix(GC1)
+    o, q = edge_shares(SMALL, SMALL_SIZES), edge_matrix(SMALL, SMALL_SIZES) @ start_matrix(SMALL)
     models = np.array([0.6, -0.4])  # o-mean zero: the second eigenvector
     np.testing.assert_allclose(q @ models, 19 / 24 * models, rtol=1e-13)
     assert o @ models == pytest.approx(0, abs=1e-16)
@@ -238,14 +238,14 @@ def test_a_chain_of_overlaps_connects_its_ends(n_aggregators):
 
 
 def test_clients_without_samples_bridge_nothing():
-    assert mixing_factor(GC1, [30, 0, 50]) == 1.0
-    np.testing.assert_array_equal(edge_matrix(GC1, [0, 0, 50]), [[0, 0, 0], [0, 0, 1]])
-    assert mixing_factor(GC1, [0, 0, 50]) == 0.0  # one aggregator has samples
+    assert mixing_factor(SMALL, [30, 0, 50]) == 1.0
+    np.testing.assert_array_equal(edge_matrix(SMALL, [0, 0, 50]), [[0, 0, 0], [0, 0, 1]])
+    assert mixing_factor(SMALL, [0, 0, 50]) == 0.0  # one aggregator has samples
 
 
 def test_empty_aggregators_and_idle_clients_are_left_out():
     wide = np.zeros((4, 5), dtype=bool)
-    wide[np.ix_([1, 3], [0, 2, 4])] = GC1
+    wide[np.ix_([1, 3], [0, 2, 4])] = SMALL
     sizes = [30, 7, 20, 9, 50]
     assert mixing_factor(wide, sizes) == pytest.approx(19 / 24, rel=1e-13)
     np.testing.assert_allclose(edge_shares(wide, sizes), [0, 0.4, 0, 0.6], rtol=1e-13)
@@ -373,9 +373,9 @@ def test_links_are_disabled_before_the_cap_and_the_cap_comes_before_the_budget()
 
 
 def test_no_limit_is_a_copy():
-    left = limit_links(GC1, GC1_HOME, GC1_SIZES, rng=rng())
-    np.testing.assert_array_equal(left, GC1)
-    assert not np.shares_memory(left, GC1)
+    left = limit_links(SMALL, SMALL_HOME, SMALL_SIZES, rng=rng())
+    np.testing.assert_array_equal(left, SMALL)
+    assert not np.shares_memory(left, SMALL)
     cover, home = three_cells()
     generator = rng()
     limit_links(cover, home, np.ones(57), link_budget=75, policy="random", rng=generator)
@@ -398,18 +398,18 @@ def test_no_limit_is_a_copy():
         ({"home": np.array([0, 0])}, "home must be whole numbers of shape (3,), got int64 (2,)"),
         ({"n_samples": [1, 2]}, "n_samples must have shape (3), got (2,)"),
         ({"n_samples": [1, -2, 1]}, "n_samples must be at least 0, got -2"),
-        ({"cover": GC1.astype(int)}, "cover must be bool of shape (N, K), got int64 (2, 3)"),
+        ({"cover": SMALL.astype(int)}, "cover must be bool of shape (N, K), got int64 (2, 3)"),
     ],
     ids=lambda x: None,
 )
 def test_wrong_limits_say_what_is_wrong(change, message):
-    arguments = {"cover": GC1, "home": GC1_HOME, "n_samples": GC1_SIZES, "rng": rng()} | change
+    arguments = {"cover": SMALL, "home": SMALL_HOME, "n_samples": SMALL_SIZES, "rng": rng()} | change
     with pytest.raises(ValueError, match=re.escape(message)):
         limit_links(**arguments)
 
 
 @pytest.mark.parametrize("function", [edge_matrix, edge_shares, mixing_factor])
 def test_nobody_with_samples_is_refused(function):
-    for cover, n_samples in ((GC1, [0, 0, 0]), (np.zeros((2, 3), dtype=bool), [1, 1, 1])):
+    for cover, n_samples in ((SMALL, [0, 0, 0]), (np.zeros((2, 3), dtype=bool), [1, 1, 1])):
         with pytest.raises(ValueError, match="no client that reports to an aggregator has samples"):
             function(cover, n_samples)

@@ -1,4 +1,4 @@
-"""Angles and skews of clusters: golden cases G3 and G5 of LTC, invariances, and tables against clusters from scratch."""
+"""Angles and skews of clusters: cases by hand, invariances, and tables against clusters from scratch."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Exact solvers: golden case G2 of DDC, agreement with each other and with a loop over all assignments."""
+"""Exact solvers: instances solved by hand, agreement with each other and with a loop over all assignments."""
 
 import builtins
 import itertools
@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from naive_heads import GRADIENTS, POSITION, SERVER, check_valid, disc, instance_a, naive_cosines, naive_objective
-from test_head_selection import G2
+from test_head_selection import SOLVED
 
 from fedloom.grouping.exact import _sizes, exact_association, exact_heads
 from fedloom.grouping.head_problem import head_problem
@@ -33,7 +33,7 @@ def naive_optimum(problem, cosine, heads):
 
 
 @pytest.mark.parametrize("method", SOLVERS)
-@pytest.mark.parametrize("row", G2, ids=lambda row: str(row[0]))
+@pytest.mark.parametrize("row", SOLVED, ids=lambda row: str(row[0]))
 def test_g2(row, method):
     heads, objective, member_m, cosine, assign = row
     found = exact_association(instance_a(), heads, method=method)

@@ -1,4 +1,4 @@
-"""Heads and members: golden cases G1 to G3 of DDC, prices against recomputation, searches against exact solutions."""
+"""Heads and members: cases by hand, prices against recomputation, searches against exact solutions."""
 
 import itertools
 import re
@@ -55,7 +55,7 @@ G1_COSINES = {
     (2, 3): 0.6, (2, 4): -1, (2, 5): 0.6, (3, 4): -0.6, (3, 5): -0.28, (4, 5): -0.6,
 }  # fmt: skip
 G1_ASSIGN = np.array([0, 0, 0, 3, 3, 3])
-G2 = [
+SOLVED = [
     # heads, Psi, member m, c(C), assign
     ([0, 2], 0.282815653, 280, 0.1725, [0, 2, 2, 0, 2, 2]),
     ([0, 3], 0.329281730, 275.440037, 0.28, [0, 0, 0, 3, 0, 3]),
@@ -81,7 +81,7 @@ def start_of(problem, assign):
     return Clustering(problem, columns, cluster)
 
 
-# Golden cases
+# Cases by hand
 
 
 def test_g1_cosines():
@@ -121,7 +121,7 @@ def test_g1_two_clusters_can_undercut_the_mean_cosine_by_cluster_but_not_by_size
     assert best == pytest.approx([0.1725, 0.191111], abs=1e-6)
 
 
-@pytest.mark.parametrize("row", G2, ids=lambda row: str(row[0]))
+@pytest.mark.parametrize("row", SOLVED, ids=lambda row: str(row[0]))
 def test_g2_association(row):
     heads, objective, member_m, cosine, assign = row
     found = associate(instance_a(), heads, rng=rng())

@@ -1,4 +1,4 @@
-"""Label swaps: golden case G5 of LTC, sizes that stay, skew that never grows, and a loop written from the paper."""
+"""Label swaps: a case by hand, sizes that stay, skew that never grows, and a loop written from the paper."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""False link reports: the second half of golden case G1 of LTC, and what can be told from two ends."""
+"""False link reports: a case by hand, and what can be told from two ends."""
 
 import re
 

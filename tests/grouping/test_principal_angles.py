@@ -1,4 +1,4 @@
-"""Signatures, angles and clusters: golden cases G1 and G2 of CSAHFL, its invariants 1 and 2, and slow references."""
+"""Signatures, angles and clusters: cases by hand, what holds for any data, and slow references."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Round times and heads: golden case G1 of LTC, and what holds for any fleet."""
+"""Round times and heads: a case by hand, and what holds for any fleet."""
 
 import re
 

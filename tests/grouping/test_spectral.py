@@ -1,4 +1,4 @@
-"""Spectral clusters: golden case G6 of LTC, the affinities as loops, and what the two kinds are for."""
+"""Spectral clusters: a case by hand, the affinities as loops, and what the two kinds are for."""
 
 import math
 import re
@@ -25,7 +25,7 @@ def as_lists(clusters):
 
 
 def table(diagonal, g01, g02, g03, g12):
-    """The affinities of G6, where 23 is as 01 and 13 as 02."""
+    """The affinities of the case by hand, where 23 is as 01 and 13 as 02."""
     return [[diagonal, g01, g02, g03], [g01, diagonal, g12, g02], [g02, g12, diagonal, g01], [g03, g02, g01, diagonal]]
 
 

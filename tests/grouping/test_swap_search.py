@@ -1,4 +1,4 @@
-"""Swap search: golden cases G2 and G4 of LTC, the trade-off, and the fast search against one written from the paper."""
+"""Swap search: cases by hand, the trade-off, and the fast search against one written from the paper."""
 
 import re
 
@@ -18,7 +18,7 @@ from fedloom.grouping.swap_search import relative_change, trade_off, valid
 
 INF = np.inf
 
-G2 = [
+TRADES = [
     # mu1, mu2, mu1', mu2', z, r1, r2, valid
     (1, 1, 0.9, 0.9, 1.05, -0.1, -0.1, True),
     (1, 1, 1, 0.99, 1.05, 0, -0.01, True),
@@ -43,7 +43,7 @@ G4_COMPUTE = [10, 14, 8, 12, 6, 9]
 G4_RATES = dict(zip([(i, j) for i in range(6) for j in range(i + 1, 6)], [3, 5, 1, 2, 4, 1, 5, 2, 3, 2, 4, 5, 1, 3, 2]))
 G4_LINK = links(6, G4_RATES, 15)
 G4_CLUSTERS = [[0, 2, 4], [1, 3, 5]]
-G4 = [
+CANDIDATES = [
     # leaves, joins, theta1', theta2', T1', T2', heads, valid for 1.1, 1.2, 2, 3
     (0, 1, 0.350921, 0.393320, 21.5, 17, (4, 5), "--Y-"),
     (0, 3, 0.128859, 0.149631, 19.5, 15, (2, 1), "YYYY"),
@@ -75,7 +75,7 @@ def as_lists(clusters):
     return [c.tolist() for c in clusters]
 
 
-@pytest.mark.parametrize("row", G2, ids=str)
+@pytest.mark.parametrize("row", TRADES, ids=str)
 def test_g2(row):
     mu1, mu2, new1, new2, z, r1, r2, expected = row
     assert relative_change(mu1, new1) == pytest.approx(r1, abs=1e-12)
@@ -85,7 +85,7 @@ def test_g2(row):
 
 
 def test_g2_at_once():
-    mu1, mu2, new1, new2, z, _, _, expected = map(np.array, zip(*G2))
+    mu1, mu2, new1, new2, z, _, _, expected = map(np.array, zip(*TRADES))
     for each in set(z.tolist()):
         np.testing.assert_array_equal(valid(mu1, mu2, new1, new2, each)[z == each], expected[z == each])
 
@@ -142,14 +142,14 @@ def test_g4_start():
 
 def test_g4_every_candidate():
     _, (theta, times) = g4_tables()
-    for row, (leaves, joins, theta1, theta2, t1, t2, heads, _) in enumerate(G4):
+    for row, (leaves, joins, theta1, theta2, t1, t2, heads, _) in enumerate(CANDIDATES):
         assert [_listed(theta[0])[row], _listed(theta[1])[row]] == pytest.approx([theta1, theta2], abs=1e-6)
         assert [_listed(times[0])[row], _listed(times[1])[row]] == [t1, t2]
         pair = [exchange(G4_CLUSTERS[0], leaves, joins), exchange(G4_CLUSTERS[1], joins, leaves)]
         assert heads_and_times(round_matrix(G4_COMPUTE, G4_LINK), pair)[0].tolist() == list(heads)
     for column, solution in enumerate(SOLUTIONS):
         accept, _ = trade_off(solution, Z[solution])([theta, times])
-        assert "".join("-Y"[int(ok)] for ok in _listed(accept)) == "".join(row[7][column] for row in G4)
+        assert "".join("-Y"[int(ok)] for ok in _listed(accept)) == "".join(row[7][column] for row in CANDIDATES)
 
 
 @pytest.mark.parametrize(("solution", "score"), list(zip(SOLUTIONS, [-0.820086, -1.640795, -1.823275, -0.824618])))

@@ -1,4 +1,4 @@
-"""Cloud weights by label divergence: golden case G5 of CSAHFL, its invariants 5 and 6."""
+"""Cloud weights by label divergence: a case by hand, and what holds for any."""
 
 import re
 
@@ -59,7 +59,7 @@ def test_invariant_6_merging_clusters_first_equals_weighing_all_models(federatio
             merged += share * (reported[cluster == k] @ models[cluster == k]) / total[k]
     weights = kl_cloud_weights(reported, cluster, counts, p_global)
     np.testing.assert_allclose(weights @ models, merged, atol=1e-12)
-    direct = reported * closeness(counts, p_global)[cluster]  # the remark in section 3.8
+    direct = reported * closeness(counts, p_global)[cluster]  # as eq. (13) depends on the cluster alone
     np.testing.assert_allclose(weights, direct / (direct.sum() or 1), atol=1e-14)
 
 

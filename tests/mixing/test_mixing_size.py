@@ -1,4 +1,4 @@
-"""Weights by samples: golden case GC1 of HHFL, conservation of weight, limits, errors."""
+"""Weights by samples: a case by hand, conservation of weight, limits, errors."""
 
 import numpy as np
 import pytest
@@ -86,7 +86,7 @@ def test_gc1_with_a_link_disabled():
 
 
 def test_plain_weights_count_an_overlap_client_in_full_at_each_edge():
-    # 30, 20 at the first and 20, 50 at the second: FedMes at t = 2 of GC2, edge models .916 and 1.3117857143
+    # 30, 20 at the first and 20, 50 at the second: FedMes at t = 2 of a trajectory by hand, edge models .916 and 1.3117857143
     a = edge_matrix(GC1_COVER, GC1_SIZES, by_size)
     np.testing.assert_allclose(a, [[3 / 5, 2 / 5, 0], [0, 2 / 7, 5 / 7]], rtol=1e-14)
     np.testing.assert_allclose(a @ [0.62, 1.36, 1.2925], [0.916, 1.3117857143], rtol=1e-9)

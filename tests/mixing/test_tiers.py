@@ -1,4 +1,4 @@
-"""Tiers at their own speeds (FedAT): golden case G8 of CSAHFL."""
+"""Tiers at their own speeds (FedAT): cases by hand."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Weights by distance to everybody's labels: golden case G2 of CAMU, scipy's distance, and limits."""
+"""Weights by distance to everybody's labels: a case by hand, scipy's distance, and limits."""
 
 import re
 
@@ -11,7 +11,7 @@ from scipy.stats import wasserstein_distance
 
 from fedloom.mixing import contribution, contribution_weights, label_transport, log_contribution
 
-G2 = np.array([[60, 30, 10, 0], [0, 20, 30, 50], [10, 40, 60, 90]])
+CLUSTERS = np.array([[60, 30, 10, 0], [0, 20, 30, 50], [10, 40, 60, 90]])
 COUNTS = arrays(np.int64, (5, 6), elements=st.integers(0, 50)).filter(lambda c: c.sum(axis=1).all())
 
 
@@ -35,9 +35,9 @@ COUNTS = arrays(np.int64, (5, 6), elements=st.integers(0, 50)).filter(lambda c: 
     ],
 )
 def test_g2(metric, floor, distance, value, weight):
-    w = label_transport(G2, metric=metric)
+    w = label_transport(CLUSTERS, metric=metric)
     np.testing.assert_allclose(w, distance, rtol=1e-12)
-    logs = log_contribution(G2.sum(axis=1), w, floor=floor)
+    logs = log_contribution(CLUSTERS.sum(axis=1), w, floor=floor)
     np.testing.assert_allclose(contribution(logs), value, rtol=1e-8)
     np.testing.assert_allclose(contribution_weights(logs), weight, rtol=1e-8)
 
@@ -69,7 +69,7 @@ def test_bounds_of_both_metrics_and_the_order_of_labels(counts, order):
 
 
 def test_the_order_of_labels_matters_to_the_index_metric():
-    assert label_transport(G2[:, [3, 0, 1, 2]])[0] != pytest.approx(label_transport(G2)[0], rel=0.1)
+    assert label_transport(CLUSTERS[:, [3, 0, 1, 2]])[0] != pytest.approx(label_transport(CLUSTERS)[0], rel=0.1)
 
 
 @given(st.lists(st.floats(0, 9), min_size=1, max_size=12), st.floats(1e-6, 1.0), st.integers(0, 2**32))

@@ -1,4 +1,4 @@
-"""Extra updates for fast clusters: golden cases G3 and G5 of CAMU, and what gates may do."""
+"""Extra updates for fast clusters: cases by hand, and what gates may do."""
 
 import re
 

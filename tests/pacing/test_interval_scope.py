@@ -1,4 +1,4 @@
-"""Waiting times of an edge or of each of its clusters (CSAHFL, section 3.5)."""
+"""Waiting times of an edge or of each of its clusters (CSAHFL, section 3.4)."""
 
 import dataclasses
 import re
@@ -8,7 +8,7 @@ import pytest
 
 from fedloom.pacing import Offer, interval_s, median_iqr
 
-FULL_S = np.array([8.0, 32, 62, 92, 122])  # golden case G3
+FULL_S = np.array([8.0, 32, 62, 92, 122])  # by hand
 
 
 def offer(cluster=None):

@@ -1,4 +1,4 @@
-"""Periods of aggregation: the schedule of golden case GC4 of HHFL, ladders, counts of rounds, errors."""
+"""Periods of aggregation: a schedule by hand, ladders, counts of rounds, errors."""
 
 import math
 import re
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedloom.pacing import Periods, Progress, aggregation_steps, lr_ladder, n_rounds, staged
 
-GC4 = [(0, 1, 2), (5, 3, 2)]
+STAGES = [(0, 1, 2), (5, 3, 2)]
 LADDER = [(1, 1), (2, 2), (5, 2), (5, 5), (10, 5), (10, 10)]
 
 
@@ -47,11 +47,11 @@ def all_stages(draw):
 
 
 def test_gc4_schedule():
-    edge_steps, cloud_steps = aggregation_steps(GC4, 20)
+    edge_steps, cloud_steps = aggregation_steps(STAGES, 20)
     assert edge_steps == [1, 2, 3, 4, 5, 6, 9, 12, 15, 18]
     assert cloud_steps == [2, 4, 6, 12, 18]  # asked for at 5, taken at 6
-    assert n_rounds(GC4, 20) == (11, 6)
-    schedule = staged(GC4)
+    assert n_rounds(STAGES, 20) == (11, 6)
+    schedule = staged(STAGES)
     assert [pair(schedule(at(step))) for step in (0, 2, 4, 6, 12, 18)] == [(1, 2)] * 3 + [(3, 2)] * 3
 
 
@@ -140,7 +140,7 @@ def test_wrong_ladders_say_what_is_wrong(arguments, message):
 
 def test_wrong_numbers_say_what_is_wrong():
     with pytest.raises(ValueError, match="total_steps must be a whole number of at least 0, got -1"):
-        n_rounds(GC4, -1)
+        n_rounds(STAGES, -1)
     with pytest.raises(ValueError, match=re.escape("local_steps (E) must be a whole number of at least 1, got 0")):
         Periods(local_steps=0, edge_rounds=1)
     with pytest.raises(ValueError, match="first_lr must be above 0, got 0"):

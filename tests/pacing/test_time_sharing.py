@@ -1,4 +1,4 @@
-"""Uploads that take turns (FedUC) or share: golden case G8 of CSAHFL, hand counts, and laws of a band that is shared."""
+"""Uploads that take turns (FedUC) or share: hand counts, and laws of a band that is shared."""
 
 import re
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""Gains, SNR matrix and uplink noise of CAMU: golden case G5, fading, and what arrives of a model."""
+"""Gains, SNR matrix and uplink noise of CAMU: a case by hand, fading, and what arrives of a model."""
 
 import re
 

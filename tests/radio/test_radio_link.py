@@ -12,7 +12,7 @@ POWER_W = 0.01
 
 
 def chain(distance_m, bandwidth_hz):
-    """Loss dB, snr dB, rate, seconds and joules of DDC, section 5."""
+    """Loss dB, snr dB, rate, seconds and joules of the links of DDC, section 5."""
     loss_db = radio.log_distance_loss_db(distance_m)
     noise = radio.noise_w(-173, bandwidth_hz)
     snr = radio.snr(POWER_W, radio.db_to_ratio(-loss_db), noise)

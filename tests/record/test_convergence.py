@@ -1,4 +1,4 @@
-"""When a run has converged and how much sooner than another: golden case GC6 of HHFL, invariants, short and noisy curves."""
+"""When a run has converged and how much sooner than another: curves by hand, invariants, short and noisy curves."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Rounds to a target and what features may cost: golden case G8 and Tables 11 and 12 of LTC, first crossings, errors."""
+"""Rounds to a target and what features may cost: a case by hand and Tables 11 and 12 of LTC, first crossings, errors."""
 
 import math
 import re

@@ -17,7 +17,7 @@ ITEMS = {item.key: item for item in PAPER.items}
 
 
 def made_up(ratio, links, n=81, every=25, seed=0):
-    """Accuracy .9 - .8 ratio^k: golden case 6 has 0.88 for HFL and 0.8 for HHFL."""
+    """Accuracy .9 - .8 ratio^k: the curves by hand have 0.88 for HFL and 0.8 for HHFL."""
     k = np.arange(n)
     columns = {
         "cloud_round": k,

@@ -34,13 +34,13 @@ def play(method, world_, engine, n_rounds, first=0.0):
 
 
 def one_edge():
-    """G7: three clients with 100 samples and sessions of 10, 20 and 30 s."""
+    """Three clients with 100 samples and sessions of 10, 20 and 30 s."""
     return world(snapshot([1.0, 2.0, 3.0], [[1, 1, 1]]), local_epochs=1)
 
 
 @pytest.mark.parametrize("mode", GOLDEN)
 def test_golden_timeline_with_late_updates(mode):
-    # G7: rounds close at 25, 42.5, 67.5; training adds 1, 2, 5; one epoch is ten steps
+    # rounds close at 25, 42.5, 67.5; training adds 1, 2, 5; one epoch is ten steps
     method = csahfl(alpha=0.5, clusters="none", stale_mode=mode, cloud_weights="quantity")
     seen, federation = play(method, one_edge(), adding(0.1, 0.2, 0.5), 3)
     assert [t for t, _ in seen] == [25.0, 42.5, 67.5]
@@ -101,7 +101,7 @@ def test_what_goes_back_down(share, second):
 
 
 def test_cloud_weights_of_clusters_and_without_d():
-    # G5, the third cluster on two edges
+    # the third cluster on two edges
     counts = np.array([[100, 100, 0, 0], [50, 50, 50, 50], [0, 0, 150, 450]])
     n = np.array([200.0, 200.0, 200.0, 400.0])
     reports = Reports(
@@ -140,7 +140,7 @@ def one_cluster(**options):
 
 
 def test_one_cluster_and_no_deadline_is_hierfedavg():
-    # invariant 9: bit for bit with renorm; the signatures' seconds come on top
+    # bit for bit with renorm; the signatures' seconds come on top
     plain = simulate(scenario(small()), "hierfedavg", seed=3)
     renorm = simulate(scenario(small()), one_cluster(stale_mode="renorm", cloud_weights="quantity"), seed=3)
     delta = simulate(scenario(small()), one_cluster(cloud_weights="quantity"), seed=3)
@@ -262,7 +262,7 @@ def test_local_accuracies_match_a_loop_over_clients():
 
 
 def test_local_accuracy_of_one_model_weighs_classes_by_how_many_clients_hold_them():
-    # invariant 10: with equally many test samples of each class, L_glob = sum_c D_c acc_c / sum_c D_c
+    # with equally many test samples of each class, L_glob = sum_c D_c acc_c / sum_c D_c
     made = copy.deepcopy(SMALL)
     made["task"] = {"dataset": "fashion-mini", "partition": {"kind": "dirichlet"}, "model": {"kind": "softmax"}}
     simulation = Simulation(scenario(made), hierfedavg(), seed=1, dry_run=True)
@@ -363,7 +363,7 @@ def test_squads_work_together_and_upload_in_turn():
     # second time from 3: mean 9, nobody else merged: s = 0: (3 + 9) / 2
     assert seen[0][1] == pytest.approx((3 + 9) / 2)
     assert federation._n_updates == 4
-    assert time_sharing([4, 1, 6, 6.5], 1.5).tolist() == [5.5, 2.5, 7.5, 9.0]  # G8
+    assert time_sharing([4, 1, 6, 6.5], 1.5).tolist() == [5.5, 2.5, 7.5, 9.0]  # by hand
 
 
 def test_stale_squads_move_the_edge_less():

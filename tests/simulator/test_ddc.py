@@ -64,7 +64,7 @@ def seen_by(mapping, method):
     return caught[0]
 
 
-# Training (DDC, golden case G6): F_u = h_u (w - theta_u)^2 / 2, one exact step a round
+# Training, by hand: F_u = h_u (w - theta_u)^2 / 2, one exact step a round
 
 CURVATURE, CENTRE = (1.0, 2.0, 1.0, 0.5), (0.0, 2.0, 4.0, 10.0)
 HALVES = [[1, 1, 0, 0], [0, 0, 1, 1]]
@@ -340,7 +340,7 @@ def test_the_default_number_of_clusters(n, clusters):
 
 
 def test_energies_of_a_hundred_devices_in_a_disc():
-    """Means of 20 layouts, 200 rounds with periods 1 and 2 (DDC, section 5.2)."""
+    """Means of 20 layouts, 200 rounds with periods 1 and 2 (DDC, section 5)."""
     found = {"fedavg": [], "neighbours": [], "blind": []}
     for seed in range(20):
         rng = np.random.default_rng(seed)

@@ -1,5 +1,5 @@
-"""How much receiver noise: the published power leaves nothing to learn from, so it is chosen by what it does (CAMU,
-section 7).
+"""How much receiver noise: the published power (CAMU, section V-A) leaves nothing to learn from, so it is chosen by what it
+does. The calibration is ours.
 
     std = sqrt(sum_c G_c^2 sigma^2 / (P_c |h_c|^2))          of the noise on every parameter of the averaged model
 

@@ -1,4 +1,6 @@
-"""The constants of the bound, measured (CAMU, section IV).
+"""The constants of the bound, measured (CAMU, section III-C, assumptions A1 to A4).
+
+How they are measured is ours.
 
     delta_c^2 = sum_k G_k |grad F_k|^2 / |sum_k G_k grad F_k|^2          members of c; clusters alike for delta; at least 1
     L         largest eigenvalue of the Hessian, by power iteration, or from differences of gradients along a run

@@ -1,4 +1,4 @@
-"""DDC: joules of all uploads, in three readings of the published constants (section 5).
+"""DDC: joules of all uploads, in three readings, ours, of the published constants (DDC, section 5).
 
     E(d)      = P bits / (B log2(1 + P / (10^(PL(d)/10) N0 B)))             joules of one upload, PL log-distance
     members   = sum_{u no head} E(d_u,h(u))                                 a head's own upload is free

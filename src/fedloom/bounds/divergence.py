@@ -1,6 +1,6 @@
 """How far aggregators differ in labels, and clients in models: what to watch where a bound does not see the topology.
 
-    TV_n = 1/2 sum_c |q_nc - q_c|                 labels of aggregator n against all labels     (HHFL, section 6)
+    TV_n = 1/2 sum_c |q_nc - q_c|                 labels of aggregator n against all labels     (ours)
     D    = sum_k p_k |w_k - mean|^2               mean = sum_k p_k w_k                          (HHFL, Lemma 3)
 
 N aggregators, K clients, C classes, P parameters.

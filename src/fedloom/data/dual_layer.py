@@ -1,10 +1,11 @@
-"""Label skew twice: between edges and between the clients of an edge (CSAHFL, section 5).
+"""Label skew twice: between edges and between the clients of an edge (CSAHFL, section 4.1).
 
     EIID        every edge has all classes, a client two of them
     ENIID50%    every edge has half of the classes, a client two of these
     ENIID30%    every edge has three of ten
 
-Classes of the edges are dealt from decks, so that each class is found at as many edges as any other, but for one.
+The three settings are the paper's, how classes are dealt is ours. Those of the edges are dealt from decks, so that each class
+is found at as many edges as any other, but for one.
 Within an edge each client in turn gets the set of classes (of two: the pair) that has the least
 
     (times used so far, largest count of holders among its classes, sum of these counts, a random number)

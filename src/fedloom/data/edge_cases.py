@@ -1,4 +1,5 @@
-"""Who holds which classes when the cells themselves are alike or not: the six data cases of HHFL (section 6).
+"""Who holds which classes when the cells themselves are alike or not: the six data cases of HHFL
+(sections V-B1 to V-B3).
 
     case 1       every client has all classes
     case 2       six classes per client, the cells alike
@@ -6,8 +7,9 @@
     case 4       two classes per client, each cell misses three classes
     case 5, 6    two classes per client, each cell misses four (6: the same data on the modified topology)
 
-A cell misses a class if none of the clients whose home it is holds it. Clients of a cell are told apart by
-their position: the rank among those of the same home. In cases 1 to 3 position k of every cell holds the
+How many classes clients hold in cases 1 to 3 and cells miss in cases 4 to 6 is the paper's; two classes per client in cases
+4 to 6, and who holds which, are ours. A cell misses a class if none of the clients whose home it is holds it. Clients of a cell
+are told apart by their position: the rank among those of the same home. In cases 1 to 3 position k of every cell holds the
 classes (m k + j) mod C, j < m, so cells of the same size have identical label histograms.
 
 Cases 4 to 6 are laid out by hand for the base layout: three cells of 19 clients in canonical order (positions

@@ -1,4 +1,5 @@
-"""Magnet tracking: where a small magnet is and where it points, from the field at a plane of sensors (LTC).
+"""Magnet tracking: where a small magnet is and where it points, from the field at a plane of sensors
+(LTC, section 5.1).
 
     B = (mu0 / 4 pi) m (3 (u . e) e - u) / |r|^3,   r = s - p,   e = r / |r|        field of a dipole
     x = sign(B) |B|^(1/3)                                                           input: B falls as r^-3, so x as 1 / r

@@ -59,7 +59,7 @@ class UserPartition(Settings):
 
 
 class EdgeCasePartition(Settings):
-    """Cells alike or each without some classes: the six data cases of HHFL (section 6)."""
+    """Cells alike or each without some classes: the six data cases of HHFL (sections V-B1 to V-B3)."""
 
     kind: Literal["edge-case"] = "edge-case"
     case: int = Field(ge=1, le=6, description="1 to 3: cells alike; 4: each misses three classes; 5, 6: four")
@@ -72,7 +72,7 @@ class EdgeCasePartition(Settings):
 
 
 class DualLayerPartition(Settings):
-    """A share of the classes for each edge, a few of these for each of its clients (CSAHFL, section 5)."""
+    """A share of the classes for each edge, a few of these for each of its clients (CSAHFL, section 4.1)."""
 
     kind: Literal["dual-layer"] = "dual-layer"
     edge_share: float = Field(0.5, gt=0, le=1, description="of the classes, at each edge; 1: the edges are alike")
@@ -98,7 +98,10 @@ class DrawnPartition(Settings):
 
 
 class MixedPartition(Settings):
-    """A share of the clients, drawn by chance, with a few classes each; labels of the others as they fall (CAMU, section 5)."""
+    """A share of the clients, drawn by chance, with a few classes each; the others are a fair draw of all labels.
+
+    CAMU (section V-B) varies that share; how many classes, and how samples are dealt, are ours.
+    """
 
     kind: Literal["mixed"] = "mixed"
     skewed_share: float = Field(1.0, ge=0, le=1, description="of the clients that have a few classes only")

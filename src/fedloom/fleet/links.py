@@ -15,9 +15,9 @@ Array = NDArray[np.float64]
 
 
 def drawn(n: int, low: float, high: float, rng: np.random.Generator, integer: bool = True) -> Array:
-    """One draw per pair of `n` devices, uniform on {low..high} (LTC, section 5.2) or on [low, high).
+    """One draw per pair of `n` devices, uniform on {low..high} or on [low, high).
 
-    The unit is the caller's.
+    LTC (section 5.2, Table 4) gives low and high; the law is ours. The unit is the caller's.
     """
     _check.whole("n", n)
     _check.positive("low", low, zero=True)

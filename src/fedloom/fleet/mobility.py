@@ -1,6 +1,6 @@
-"""Devices that wander between cells: a Markov chain on the cells (CSAHFL, section 4).
+"""Devices that wander between cells: a Markov chain on the cells (CSAHFL, section 4.1).
 
-    P_nn = p_stay,    P_nm = (1 - p_stay) / degree_n  for each neighbour m of n
+    P_nn = p_stay,    P_nm = (1 - p_stay) / degree_n  for each neighbour m of n; who is a neighbour is ours
 
 The stationary law is proportional to the number of neighbours whatever p_stay < 1.
 """

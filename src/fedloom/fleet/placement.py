@@ -139,17 +139,17 @@ def three_cells(
 ) -> tuple[list[frozenset[int]], NDArray[np.int64]]:
     """Three cells: `exclusive` devices in each, `pair` in each overlap of two, `triple` in that of all three.
 
-    Returns the cells each device is in reach of, and homes (K,), K = 3 (exclusive + pair) + triple, in the
-    canonical numbering of HHFL, section 5: cell after cell, and within cell n first the exclusive devices,
+    Returns the cells each device is in reach of, and homes (K,), K = 3 (exclusive + pair) + triple, with the
+    counts of HHFL, section V-A, and a numbering of ours: cell after cell, and within cell n first the exclusive devices,
     then half of the pair (n, next), half of the pair (n, previous), a third of the triple. So every cell is
     the home of equally many.
 
     With `overlap` devices are relocated, equally many per cell, until that many of the K are in reach of more
-    than one cell (the overlap sweep of section 5). Numbers and homes stay as they were, so a method that uses
+    than one cell (the sweep of HHFL, section V-B3; who moves is ours). Numbers and homes stay as they were, so a method that uses
     homes only sees no difference. To shrink, these positions of every cell become exclusive: the last of
     (n, previous), the last of (n, next), the last but one of (n, previous), ..., then the triple from its
     last. To grow, the exclusive devices leave from the last one on, alternately for (n, next) and
-    (n, previous). `overlap=21` from the default counts is HHFL's modified topology (case 6).
+    (n, previous). `overlap=21` from the default counts is HHFL's case 6.
 
     >>> reach, home = three_cells()
     >>> len(reach), sorted(reach[18]), home[[0, 18, 19]].tolist()

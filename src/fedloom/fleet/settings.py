@@ -146,7 +146,7 @@ class ThreeCellsPlacement(Settings):
     """Three overlapping cells with exact counts per region (HHFL, section V-A).
 
     With `overlap`, devices are relocated from these counts until that many of all are in reach of several
-    cells; numbers and homes stay (HHFL's overlap sweep; 21 is its modified topology).
+    cells; numbers and homes stay (the sweep of HHFL, section V-B3; 21 is its case 6).
     """
 
     kind: Literal["three-cells"] = "three-cells"
@@ -279,7 +279,7 @@ class RadioLink(Settings):
 
 
 class DrawnLinks(Settings):
-    """Device to device: {low..high} or [low, high) times `unit_bit_s`, per pair (LTC, section 5.2)."""
+    """Device to device: {low..high} or [low, high) times `unit_bit_s`, per pair (ranges: LTC, section 5.2; the law is ours)."""
 
     kind: Literal["drawn"] = "drawn"
     low: NotNegative = 1.0
@@ -326,7 +326,7 @@ class DeviceEdge(Settings):
     """Between devices and the edge servers of the cells.
 
     `uplink`: whether a device that reports to several edge servers sends to each of them (unicast), or once for all to
-    hear (once), at the rate of the slowest link (coordinated multi-point reception: HHFL, section III-A).
+    hear (once: coordinated multi-point reception, HHFL, section III-A), at the rate of the slowest link (ours).
     """
 
     up: HopLink = RateLink()
@@ -404,7 +404,7 @@ class UniformLaw(Settings):
 
 
 class NormalLaw(Settings):
-    """Normal, clipped to low..high (CSAHFL, section 4.1)."""
+    """Normal, clipped to low..high (CSAHFL, section 4.1, whose least and most we read as clipping)."""
 
     kind: Literal["normal"] = "normal"
     mean: float

@@ -63,7 +63,7 @@ def mixing_factor(cover: Mask, n_samples: ArrayLike) -> float:
     eigenvalues are real, and they are computed from that one.
 
     >>> base = np.array([[1, 1, 0], [0, 1, 1]], dtype=bool)
-    >>> round(24 * mixing_factor(base, [30, 20, 50]), 9)  # golden case 1: 19/24
+    >>> round(24 * mixing_factor(base, [30, 20, 50]), 9)  # by hand: 19/24
     19.0
     """
     _samples_at(cover, n_samples, split=True)
@@ -81,7 +81,8 @@ def limit_links(
     policy: str = "cap_first",
     rng: np.random.Generator,
 ) -> Mask:
-    """A smaller cover (N, K): links switched off, but never a client's link home (HHFL, section IV-B3, speaks of such designs).
+    """A smaller cover (N, K): links switched off, but never a client's link home (HHFL, section IV-B3,
+    leaves open which; the policies are ours).
 
     home (K,): the aggregator a client keeps, -1 for a client without links. First `disable_links`, pairs (client,
     aggregator), go; then clients keep `max_links` each: home, and the aggregators that follow it in cyclic order (1 is

@@ -1,7 +1,7 @@
 """How far a cluster's learning direction is from everybody's: measures that a local search makes small.
 
     theta_c = arccos(S_c Phi / (|S_c| |Phi|)),  S_c = sum_{i in c} |D_i| phi_i,  Phi = sum_i |D_i| phi_i       (LTC, eq. 3)
-    skew_c  = sum_k |p_c(k) - p(k)|,  p_c(k) = sum_{i in c} L_ik / sum_{i in c} |D_i|                          (LTC, "skew")
+    skew_c  = sum_k |p_c(k) - p(k)|,  p_c(k) = sum_{i in c} L_ik / sum_{i in c} |D_i|                  (LTC, section 5.4.3)
 
 A client's direction phi_i (d,) is its model update, a part of it, or its mean prediction: other features, the same angle.
 L_ik: samples of label k at client i. Neither changes if all sizes are multiplied by the same number.

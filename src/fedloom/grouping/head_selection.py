@@ -1,4 +1,4 @@
-"""Which candidates become heads: heads are opened, exchanged and closed as long as Psi falls (DDC, algorithm 1).
+"""Which candidates become heads: heads are opened, exchanged and closed as long as Psi falls (DDC, Algorithm 1).
 
     add        H + n                 if Psi(H + n) < Psi(H)                                             (19)
     exchange   H + n - n'            if Psi(H + n - n') < Psi(H)

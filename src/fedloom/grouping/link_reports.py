@@ -1,4 +1,4 @@
-"""False reports about links between devices: what a server can tell from the two ends of a link (LTC).
+"""False reports about links between devices: what a server can tell from the two ends of a link (LTC, section 5.5.4).
 
 A link has one throughput, so its ends must report the same. If they do not, at least one of them lies, and which one cannot
 be told from the pair; a client that disagrees with more than half of the others is suspected. Two ends that lie in

@@ -23,7 +23,7 @@ Judge = Callable[[Sequence[Floats]], tuple[Mask, Floats]]
 
 CHOICES = ("random", "best")
 TIE = 1e-9  # scores that differ by less are equal: they may differ in rounding only
-TRIALS = 80  # as published (LTC, section 5), for 20 to 30 clients in 4 to 6 clusters
+TRIALS = 80  # as published (LTC, section 5.3), for 20 to 30 clients in 4 to 6 clusters
 TRIALS_OF_CLUSTER = 50  # at most, if no number is asked for: more gain little for their time
 MOST_TRIALS = 1_000_000  # some minutes
 REFRESH = 1000  # changes after which sums are formed anew, against drift

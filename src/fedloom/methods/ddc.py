@@ -5,9 +5,10 @@
     d(C) = sum_n ([sum_{u in C_n} d_un] + d_n,cs)                            metres, the server once per head       (6)
     min  (1 - alpha) d(C) / D_ref + alpha c(C)                               over heads and members                 (16)
 
-"Data- and distance-aware clustering for scalable wireless federated learning", Frontiers in Communications and Networks 2026,
-doi 10.3389/frcmn.2026.1748815. Before training, every device sends its gradient at the first model and its position; heads are
-opened, exchanged and closed among the candidates, and devices associated with them, see `fedloom.grouping.head_selection`.
+Chen, Xu, Ding, Wang, "Data- and distance-aware clustering for scalable wireless federated learning", Frontiers in
+Communications and Networks 7, 2026, doi 10.3389/frcmn.2026.1748815. Before training, every device sends its gradient at the
+first model and its position; heads are opened, exchanged and closed among the candidates, and devices associated with them, see
+`fedloom.grouping.head_selection`.
 Then clusters stay as they are: members average at their head every tau1 rounds, heads at the server every tau2. A round is what
 the scenario calls local work, tau1 = 1, and tau2 its number of edge rounds.
 

@@ -4,10 +4,10 @@
     F_k(w) + (lam / 2) ||w - w_start||^2         the local objective
 
 Z. Chai, Y. Chen, A. Anwar, L. Zhao, Y. Cheng, H. Rangwala, "FedAT: A High-Performance and Communication-Efficient Federated
-Learning System with Asynchronous Tiers", SC 2021. The counts are reversed: the fastest tier counts as often as the slowest
-has updated. At the start the reversal goes over the tiers that have updated. Every round of a tier is merged at once; a cloud
-round of a scenario stands for as many of them, over all tiers, as if each tier made the scenario's edge rounds in it. Left
-out: the compression of the original. lam = 0.4 is not verified.
+Learning System with Asynchronous Tiers", SC 2021, reconstructed from public code and notes: we had no text of it. The counts
+are reversed: the fastest tier counts as often as the slowest has updated. At the start the reversal goes over the tiers that
+have updated. Every round of a tier is merged at once; a cloud round of a scenario stands for as many of them, over all tiers, as
+if each tier made the scenario's edge rounds in it. Left out: the compression of the original. lam = 0.4 is not verified.
 """
 
 import math

@@ -5,8 +5,9 @@
             o_n = sum_{i in C_n} p_i / |S_i|
     w     = sum_n o_n w_(n)                                              after G edge rounds (eq. 11)
 
-Hybrid hierarchical federated learning. p_i is the client's share of all data; it keeps exactly this share in w however many
-edge servers it reaches. Without overlaps, or with max_links = 1, this is HierFedAVG bit for bit.
+Liu, Xue, Xu, Liu, Lu, "Hybrid Hierarchical Federated Learning over 5G/NextG Wireless Networking", arXiv 2604.09680, 2026. p_i is
+the client's share of all data; it keeps exactly this share in w however many edge servers it reaches. Without overlaps, or with
+max_links = 1, this is HierFedAVG bit for bit.
 
 Fewer links, which the paper proposes and leaves open how (section IV-B3): `disable_links` [[client, edge], ...], then
 `max_links` a client, then `link_budget` in all, removed by `policy`. Periods that grow during training (Remark 4): `stages`

@@ -70,10 +70,12 @@ class Method:
     feature for grouping, if not what computing and sending take; keep_progress: clients that trained for a feature go on
     from there in the first edge round. pace: how much work and how long to wait in an edge round. edge: "rounds" merges when
     a round closes, "async" merges every arrival at once and sends the client back to work (or the squad, if the topology has
-    squads). uplink: when the uploads of clients that were sent together are over, from when their computing ends (m,) and
-    what an upload takes (m,), if they share the air; else each has a link of its own. box_s: if given, aggregators run the
-    edge rounds that fit into so many seconds as predicted, and report when they are over (or later, if jitter makes rounds
-    longer than predicted); otherwise the scenario's number of edge rounds. edge_rounds: edge rounds from one report to the
+    squads). uplink: when uploads that share the air are over, from when the clients' computing ends (m,) and what an upload
+    takes (m,); else each has a link of its own. It is asked for every cell, head or server by itself, with all that clients sent
+    together have to send in its air: a client's second link costs air in its own cell, and one transmission for several cells
+    takes air in each. box_s: if given, aggregators run the edge rounds that fit into so many seconds as predicted, and report
+    when these are over; a round that jitter keeps open until then is closed, who has not arrived is late, and no round opens any
+    more. Otherwise the scenario's number of edge rounds. edge_rounds: edge rounds from one report to the
     next, if not the scenario's; with an immediate cloud there are then more reports in a cloud round, so that it has the
     scenario's edge rounds. periods: local work and edge rounds of each cloud round, if not the scenario's. start: the models
     clients begin with. weigh_edge, weigh_cloud: how much each model counts. cloud: "barrier" waits for all aggregators,

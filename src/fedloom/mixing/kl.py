@@ -1,4 +1,4 @@
-"""Cloud weights by the amount of data and by how close a cluster's labels are to those of all (CSAHFL, section 3.8).
+"""Cloud weights by the amount of data and by how close a cluster's labels are to those of all (CSAHFL, section 3.5).
 
     qua_k    = N_k / sum_l N_l                            (12) N_k: samples of those who reported in cluster k
     dis_k    = 1 / (1 + KL(P_k || P_g))                   (13) natural logarithm

@@ -1,4 +1,6 @@
-"""Weights by the direction of updates, and starts between two models (MACFL as CSAHFL's appendix A reconstructs it).
+"""Weights by the direction of updates, and starts between two models.
+
+Our reconstruction of what MACFL does for roaming clients, of whose paper we had the abstract alone: the rules are ours.
 
     a_i = n_i exp(kappa cos(D_i, D)) / sum_l n_l exp(kappa cos(D_l, D)),   D = sum_i n_i D_i / sum_i n_i
     start_i = phi_i w + (1 - phi_i) w_i,   phi_i = clip((1 + cos(w_i, w)) / 2, least, 1)

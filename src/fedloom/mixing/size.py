@@ -1,7 +1,7 @@
 """Weights by the number of samples.
 
 edge:   v_c = sum_k n_k w_k / sum_k n_k          over the clients whose update arrived        (FedAvg, HierFAVG)
-split:  n_k becomes n_k / |S_k|                  a client in several cells counts once        (HHFL, step 4)
+split:  n_k becomes n_k / |S_k|                  a client in several cells counts once        (HHFL, eq. 9)
 cloud:  w   = sum_c N_c v_c / sum_c N_c          N_c of all clients of c, or of those who reported
 """
 

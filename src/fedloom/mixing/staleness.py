@@ -1,6 +1,6 @@
 """The older an update, the less it moves the model.
 
-    one at a time     w <- (1 - a) w + a w_new,   a = a_0 (1 + s)^(-power)                         (HiFlash, FedUC)
+    one at a time     w <- (1 - a) w + a w_new,   a = a_0 (1 + s)^(-power)                         (ours: hiflash_r, feduc_r)
     all at once       tau_i = 1 / (1 + s_i),  N = sum_i n_i                                        (CSAHFL, eq. 10)
         delta         w <- w + sum_i tau_i n_i (w_i - start_i) / N
         renorm        w <- sum_i tau_i n_i w_i / sum_i tau_i n_i
@@ -43,7 +43,7 @@ def discounted(mode: StaleMode = "delta") -> Callable[[Arrivals], EdgeWeights]:
 
 
 def staleness_weight(staleness: ArrayLike, a0: float | Floats = 0.6, power: float = 0.5) -> Floats:
-    """a of the merge above, in (0, 1]: HiFlash's for a push by an edge, with s cloud merges since it fetched the model.
+    """a of the merge above, in (0, 1]: of a push by an edge, with s cloud merges since it fetched the model. Ours, for hiflash_r.
 
     >>> staleness_weight([0, 3]).tolist()
     [0.6, 0.3]
@@ -55,7 +55,7 @@ def staleness_weight(staleness: ArrayLike, a0: float | Floats = 0.6, power: floa
 
 
 def group_rate(n_group: ArrayLike, n_edge: ArrayLike, staleness: ArrayLike, power: float = 0.5) -> Floats:
-    """How far a group of clients moves the model of its edge: r = (N_group / N_edge) (1 + s)^(-power) (FedUC).
+    """How far a group of clients moves the model of its edge: r = (N_group / N_edge) (1 + s)^(-power) (ours, for feduc_r).
 
     n_group, n_edge: samples of the group and of all clients of the edge; staleness: merges by other groups since this
     one fetched the model.

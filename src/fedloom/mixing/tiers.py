@@ -1,9 +1,10 @@
-"""Weights of tiers of clients that update the global model at their own speeds (FedAT, in CSAHFL's appendix A).
+"""Weights of tiers of clients that update the global model at their own speeds, as in FedAT.
 
     w = sum_m (T_{M+1-m} / sum_l T_l) w_m,   tiers 1..M from fast to slow, T_m updates of tier m so far
 
 The counts in reversed order: the fastest tier, which updates most often, counts as the slowest one has updated, so that
-slow clients are not drowned.
+slow clients are not drowned. Our reconstruction of FedAT from public code and notes, without the text of its paper; the start is
+ours.
 """
 
 from typing import Literal

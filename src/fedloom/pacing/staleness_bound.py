@@ -1,4 +1,6 @@
-"""How far edges may run ahead of each other when the cloud does not wait (HiFlash as CSAHFL's appendix A reconstructs it).
+"""How far edges may run ahead of each other when the cloud does not wait.
+
+Our reconstruction of HiFlash's adaptive staleness control, of whose paper we had the abstract alone: the rules are ours.
 
 An edge may start again if the cloud's version is at most S_max ahead of the oldest version that is still worked on. S_max
 climbs: after every window of pushes it moves by one, in the same direction as before if accuracy rose faster per second

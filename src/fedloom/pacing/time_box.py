@@ -1,6 +1,6 @@
 """Time-boxed cloud rounds: every aggregator runs as many edge rounds as fit.
 
-r_c = floor(T_g / T_c), 0 if one round does not fit or a link is down          (LTC, section 3.2, stage 3)
+r_c = floor(T_g / T_c), 0 if one round does not fit or a link is down          (LTC, Algorithm 1)
 """
 
 import math

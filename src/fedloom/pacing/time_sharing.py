@@ -1,10 +1,11 @@
-"""Uploads in a band that is shared: one after the other with all of it (FedUC, in CSAHFL's appendix A), or all at once.
+"""Uploads in a band that is shared: one after the other with all of it, or all at once.
 
     time_sharing    C_j = max(C_{j-1}, end_j) + upload_j,   clients in the order of the end of their computing
     equal_shares    everybody who is sending at t has 1 / n(t) of the bandwidth, n(t) of them: processor sharing
 
 Both carry as much as the band can whenever somebody has something to send, so the last upload is over at the same time; first
-come, first served is over sooner for those who are first. While somebody still computes others already send. m clients.
+come, first served is over sooner for those who are first. While somebody still computes others already send. `time_sharing` is
+our reconstruction of FedUC's scheduling, of whose paper we had the title and a sentence alone. m clients.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""When a run has converged, and how much sooner one run gets there than another (HHFL, section 8).
+"""When a run has converged, and how much sooner one run gets there than another (HHFL, section V-B3).
 
     slope_k = (a_k - a_{k-W}) 25 / (W V),   W = max(3, ceil(250 / V))      accuracy gained per 25 steps, over W evaluations
     T*      = V min{k >= W : slope_k < threshold}                          strictly below; none: not converged

@@ -1,4 +1,5 @@
-"""Which of two methods is sooner at a target if what they ask of clients before grouping takes different time (LTC).
+"""Which of two methods is sooner at a target if what they ask of clients before grouping takes different time
+(LTC, section 5.5.3).
 
     time     = R (t_feature + t_global + t_sync)                                  of R cloud rounds
     R        = min{k : PCHIP(k) = target}                                         through the accuracies after k cloud rounds
@@ -7,7 +8,7 @@
 
 t_feature is the reference's. A contender that needs R rounds wins if its own feature time is below t_max; and if the
 reference's is below t_never then t_max is negative and there is no feature time with which the contender wins. All times
-are in one unit, whichever; the defaults are those of the published Tables 11 and 12, in simulated steps.
+are in one unit, whichever; the defaults are those of LTC's Tables 11 and 12, in simulated steps.
 """
 
 import math

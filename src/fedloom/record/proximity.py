@@ -1,4 +1,4 @@
-"""A picture of how close clients are to each other, and of the clusters that follow (CSAHFL, sections 3.2 and 3.3).
+"""A picture of how close clients are to each other, and of the clusters that follow (CSAHFL, section 3.3).
 
 Left, the matrix of angles with clients in the order of the dendrogram and a frame around each cluster; right, the number
 of clusters against the threshold beta, with the one in use marked.

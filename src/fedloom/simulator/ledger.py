@@ -114,7 +114,7 @@ class Ledger:
         return int(self.bytes.sum())
 
     def client_models(self, uplink: str = "unicast") -> int:
-        """Models sent between clients and their aggregators, both directions (HHFL, section 4).
+        """Models sent between clients and their aggregators, both directions (HHFL, section V-B4 and Appendix F).
 
         unicast: one for every link; once: a client sends up once for all its aggregators to hear.
         """

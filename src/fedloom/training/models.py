@@ -29,7 +29,7 @@ def mlp(shape: Shape, n_outputs: int, hidden: Sequence[int] = (64,), pool: int =
     """Fully connected layers with ReLU between them; `hidden` holds the widths.
 
     With `pool` above 1, images are first averaged over squares of that side: hidden (34,) with pool 2 has 7,048 parameters
-    on 28x28x1 with 10 classes, 28 kB (DDC, section 10).
+    on 28x28x1 with 10 classes: the 28 kB of DDC, section 5, which does not say what network they are.
     """
     layers: list[nn.Module] = [nn.Flatten()]
     width = _size(shape)
@@ -63,7 +63,8 @@ def lenet5(shape: Shape, n_outputs: int) -> nn.Sequential:
 
 
 def cnn(shape: Shape, n_outputs: int) -> nn.Sequential:
-    """The small MNIST network of HHFL (section 7): pooling before ReLU, 21,840 parameters on 28x28x1."""
+    """A small network for MNIST: pooling before ReLU, 21,840 parameters on 28x28x1. HHFL (section V-A) names no layers for its
+    CNN; these, customary in work on hierarchical averaging, are ours."""
     channels, side = _image(shape, "cnn", least=16)
     return nn.Sequential(
         nn.Conv2d(channels, 10, 5),
@@ -80,7 +81,8 @@ def cnn(shape: Shape, n_outputs: int) -> nn.Sequential:
 
 
 def cnn_small(shape: Shape, n_outputs: int, kernel: int = 3, channels: Sequence[int] = (10, 20)) -> nn.Sequential:
-    """The networks of 28 kB of DDC (section 10), one dense layer: 6,930 parameters on 28x28x1 with 10 classes.
+    """Two convolutions and one dense layer: 6,930 parameters on 28x28x1 with 10 classes, the 28 kB of DDC (section 5), which does
+    not say what network they are: the layers are ours.
 
     `kernel` is the side of both convolutions, `channels` their widths: 5 and (9, 18) has 7,192 parameters on 28x28x1, 3 and
     (8, 16) has 7,162 on 32x32x3.
@@ -102,8 +104,7 @@ def cnn_small(shape: Shape, n_outputs: int, kernel: int = 3, channels: Sequence[
 
 class PooledBatchNorm2d(nn.Module):
     """BatchNorm2d that keeps its running variance as a second moment, variance + mean^2: the mean of such models has the
-    variance of the pooled samples, sum_k w_k (var_k + mean_k^2) - (sum_k w_k mean_k)^2 (CAMU, section 6), not the mean of the
-    variances."""
+    variance of the pooled samples, sum_k w_k (var_k + mean_k^2) - (sum_k w_k mean_k)^2 (ours), not the mean of the variances."""
 
     running_mean: torch.Tensor
     running_square: torch.Tensor
@@ -127,9 +128,9 @@ class PooledBatchNorm2d(nn.Module):
 
 
 def cnn_bn(shape: Shape, n_outputs: int, conv_relu: bool = False, bn_var: str = "mean") -> nn.Sequential:
-    """The network of CAMU (section 6): BatchNorm before the dense layers, one ReLU; 21,880 parameters on 28x28x1. conv_relu: one
-    after each convolution too, where the printed network has only pooling. bn_var: what averaging models makes of running
-    variances, their "mean" or that of the "pooled" samples."""
+    """The network of CAMU (section V-A), its channels ours: BatchNorm before the dense layers, one ReLU; 21,880 parameters on
+    28x28x1. conv_relu: one after each convolution too, where the printed network has only pooling. bn_var: what averaging
+    models makes of running variances, their "mean" or that of the "pooled" samples; the paper is silent on it."""
     _check.one_of("bn_var", bn_var, ("mean", "pooled"))
     channels, side = _image(shape, "cnn-bn", least=16)
     relu = [nn.ReLU] if conv_relu else []
@@ -149,7 +150,8 @@ def cnn_bn(shape: Shape, n_outputs: int, conv_relu: bool = False, bn_var: str = 
 
 
 def vgg(shape: Shape, n_outputs: int, width: float = 1.0) -> nn.Sequential:
-    """The VGG-11-style network of HHFL (section 7): GroupNorm and dropout; 5,167,882 parameters on 32x32x3.
+    """The VGG-11-style network of HHFL (section V-C): GroupNorm and dropout; 5,167,882 parameters on 32x32x3. Convolutions of a
+    block, groups and the rate of dropout are ours.
 
     `width` (above 0) multiplies the channels, 64, 128 and 256, and the 1024 hidden units; 0.25 is 16, 32, 64 and 256,
     325,834 parameters. There are min(32, channels) groups, so more than 32 channels are rounded to a multiple of 32.
@@ -210,7 +212,7 @@ class Residual(nn.Module):
 
 
 def squeezenet(shape: Shape, n_outputs: int) -> nn.Sequential:
-    """SqueezeNet 1.1 for small images (LTC, CIFAR100): 773,796 parameters on 32x32x3 with 100 classes.
+    """SqueezeNet 1.1 for small images (LTC, section 5.1): 773,796 parameters on 32x32x3 with 100 classes.
 
     As published but for the stem: 3x3 with stride 1 and padding, and no first pooling, so that 32x32 images are 8x8 at the
     end. Stride and pooling do not change the number of parameters. Weights start as in He et al. (uniform), those of the
@@ -249,7 +251,7 @@ def squeezenet(shape: Shape, n_outputs: int) -> nn.Sequential:
 
 
 def resnet18(shape: Shape, n_outputs: int) -> nn.Sequential:
-    """ResNet-18 for small images (LTC, CIFAR100): 11,220,132 parameters on 32x32x3 with 100 classes.
+    """ResNet-18 for small images (LTC, section 5.1): 11,220,132 parameters on 32x32x3 with 100 classes.
 
     The stem is 3x3 with stride 1 without pooling, instead of 7x7 with stride 2 and pooling. Convolutions have no bias and
     start as in He et al. (normal, fan out).
