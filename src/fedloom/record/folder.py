@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.numbers import NUMBERS
+
 if TYPE_CHECKING:  # reading records needs no torch
     from fedloom.simulator import Checkpoint, Decision, Place, Simulation
 
@@ -296,6 +298,7 @@ def _settings(simulation: "Simulation", method: str) -> dict[str, Any]:
         "n_params": simulation.n_params,
         "placement": _digest(simulation.world.fleet.snapshot(0).position_m),
         "samples": _digest(simulation.dataset.y_train, *simulation.parts),
+        "numbers": NUMBERS,
         "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
     }
 

@@ -87,7 +87,8 @@ class TrainingSettings(Settings):
     """Local work, rounds and the local rule. Work is `local_epochs` passes if given, else `local_steps` batches. In every
     edge round a share of the clients takes part (`participation`), or so many of each edge server (`clients_per_round`; of
     all that report to the cloud directly: as many as all edge servers together would sample). The run has `cloud_rounds`, or as
-    many as make `total_steps` local steps of a client: then the last rounds are shorter if they must be."""
+    many as make `total_steps` local steps of a client, which decides if both are given: then the last rounds are shorter if
+    they must be."""
 
     batch_size: Count = 20
     drop_last: bool = False
@@ -114,11 +115,7 @@ class TrainingSettings(Settings):
             if self.local_epochs is not None:
                 raise ValueError("total_steps counts local steps; give local_steps, not local_epochs")
             needed = -(-self.total_steps // ((self.local_steps or LOCAL_STEPS) * self.edge_rounds))
-            if "cloud_rounds" in self.model_fields_set and self.cloud_rounds != needed:
-                raise ValueError(
-                    f"give cloud_rounds or total_steps, not both (got {self.cloud_rounds} and {self.total_steps})"
-                )
-            object.__setattr__(self, "cloud_rounds", needed)
+            object.__setattr__(self, "cloud_rounds", needed)  # whatever it was: total_steps decides
         if self.clients_per_round is not None and self.participation != 1:
             raise ValueError(
                 f"give participation or clients_per_round, not both (got {self.participation:g} and "
