@@ -356,7 +356,7 @@ class Simulation:
         if len(live) != len(checkpoint.models) or checkpoint.models.shape[1:] != (self.n_params,):
             raise ValueError(
                 f"the checkpoint holds {checkpoint.models.shape} values, this run needs ({len(live)}, {self.n_params}): "
-                f"it belongs to another scenario or version; start again without --resume"
+                f"it belongs to another scenario or version; delete the run's folder to start again, or choose another"
             )
         for model, row in zip(live, checkpoint.models):
             model.row = row
