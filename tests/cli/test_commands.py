@@ -101,7 +101,7 @@ def test_dry_runs_say_where_they_differ_and_check_their_options(here, monkeypatc
         ),
         (["run", "small.yaml", "--set", "task.partition.classes_per_client=5"], "at most the number of classes, 4"),
         (["run", "small.yaml", "-m", "fedprox:mu=[1"], "the value of option mu of method fedprox cannot be read"),
-        (["run", "small.yaml", "-m", "fedprox:mu=abc"], "mu must be a number of at least 0, got 'abc'"),
+        (["run", "small.yaml", "-m", "fedprox:mu=abc"], "option mu of method fedprox must be a number, got 'abc'"),
         (["run", "small.yaml", "-m", "fedprox:mu=.inf"], "mu must be a number of at least 0, got inf"),
         (["run", "small.yaml", "--seed", 2**70], "seed must be in 0..2^63-1"),
         (["run", "small.yaml", "--set", "..=3"], "a change must look like training.lr=0.05, got '..=3'"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,6 +107,7 @@ def run(
     from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
+    from fedloom.simulator.estimate import estimate, real_run, refuse_full_disk
 
     chosen = read_scenario(scenario, changes)
     trained_by: Any = engine
@@ -122,6 +124,9 @@ def run(
         engine=trained_by,
         dry_run=dry_run,
     )
+    where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
+    if not dry_run:
+        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.model), where)
     if verbose:
         _describe(simulation, method)
     if dry_run and not quiet and simulation.method.needs & {Need.GRADIENTS, Need.UPDATES, Need.PREDICTIONS}:
@@ -138,9 +143,9 @@ def run(
             highlight=False,
             soft_wrap=True,
         )
-    where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
     total = chosen.training.cloud_rounds
     name = f"{chosen.name} · {method}"
+    began = time.monotonic()
     with (
         guarded(max_time, max_memory) as guard,
         watching(simulation, name, live=live, quiet=quiet, tensorboard=tensorboard) as show,
@@ -165,12 +170,17 @@ def run(
                 f"the record in {where} could not be written ({error.strerror or error}); make room or mend that, and the "
                 f"same command with --resume goes on after cloud round {simulation.cloud_rounds_done}"
             ) from error
+    expected = real_run(simulation, time.monotonic() - began, workers, engine) if dry_run else None
     report, warnings = (None, simulation.warnings) if dry_run else _report_of(where)
     if as_json:
-        left = {"warnings": warnings} | ({} if dry_run else {"folder": str(where), "report": str(report)})
+        left = {"warnings": warnings} | (
+            {"estimate": expected} if dry_run else {"folder": str(where), "report": str(report)}
+        )
         typer.echo(json.dumps(summary | left))
     else:
         _summary(summary, None if dry_run else where, report)
+        if expected is not None:
+            out.print(_expected(expected), highlight=False, soft_wrap=True)
         for warning in () if quiet else warnings:
             notes.print(f"note: {warning}", highlight=False, soft_wrap=True)
 
@@ -445,6 +455,21 @@ def _describe(simulation: Any, method: str) -> None:
         f"fleet: {world.fleet.n_devices} devices, {world.fleet.n_cells} cells",
         highlight=False,
         soft_wrap=True,
+    )
+
+
+def _expected(found: dict[str, Any]) -> str:
+    """What the real run will take, in words."""
+    work, speed = found["work"], found["speed"]
+    source = "as measured just now" if speed["measured"] else "assumed"
+    largest = max(found["memory"], key=lambda term: term["n_bytes"])
+    short = ""
+    if found["memory_bytes"] > found["free_memory_bytes"]:
+        short = f", more than the {amount(found['free_memory_bytes'], 'B')} that are free"
+    return (
+        f"the real run: about {seconds(found['seconds'])} on this machine ({work['samples']:,.0f} samples to train on, "
+        f"{speed['trained_s']:,.0f} a second, {source}), {amount(found['memory_bytes'], 'B')} of memory{short} (most of it for "
+        f"{largest['what']}), {amount(found['disk_bytes'], 'B')} of disk"
     )
 
 

@@ -58,18 +58,19 @@ def run_many(
     from fedloom.record.runs import read_run
     from fedloom.simulator import make_method
     from fedloom.simulator import scenario as read_scenario
+    from fedloom.simulator.estimate import refuse_full_disk, refuse_too_large
 
     chosen = read_scenario(scenario, changes)
     if not methods:
         raise ValueError("--methods must name at least one method, e.g. fedavg,hierfedavg")
     if len(set(methods)) < len(methods):
         raise ValueError(f"--methods names a method twice: {', '.join(methods)}")
-    for method in methods:
-        make_method(method)
+    found = [refuse_too_large(chosen, make_method(method)) for method in methods]
     _check.one_of("--x", x, tuple(AXES))
     if target is not None:
         _check.positive("--target", target)
     where = folder or Path("runs") / folder_name(chosen.name)
+    refuse_full_disk(max(found, key=lambda e: e.disk_bytes), where, n_runs=len(methods) * seeds)
     file = scenario_file(where, chosen.model_dump_json(indent=1))
     all_jobs = [
         Job(
