@@ -1,6 +1,7 @@
 """Tables that are larger than memory, written some lines at a time."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -28,6 +29,12 @@ def write_tables(path: Path, tables: Iterator[Mapping[str, Any]], empty: Sequenc
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         beside.replace(path)
+    except polars.exceptions.PolarsError as error:
+        beside.unlink(missing_ok=True)
+        number = re.search(r"\(os error (\d+)\)", str(error))  # a full disk, which is not the table's fault
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
     except BaseException:
         beside.unlink(missing_ok=True)
         raise

@@ -8,10 +8,11 @@ or else it is /var/tmp, which is on a disk where /tmp may be memory.
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class Timeline:
     def __init__(self, chunk: int = CHUNK) -> None:
         self._chunk, self._n_sent = chunk, 0
         self._chunks: list[_Chunk] = []
-        self._file: IO[bytes] | None = None
+        self._file: int | None = None  # its descriptor
         self._file_bytes = 0
 
     def append(self, sent: Sent) -> None:
@@ -134,6 +135,7 @@ class Timeline:
         else:
             if self._file is None:
                 self._file = _nameless_file()
+                weakref.finalize(self, os.close, self._file)
             chunk = _Chunk(size, None, self._file_bytes)
             n_bytes = sum(size * np.dtype(kind).itemsize for kind in STORED.values())
             self._file_bytes += -(-n_bytes // mmap.ALLOCATIONGRANULARITY) * mmap.ALLOCATIONGRANULARITY
@@ -146,7 +148,7 @@ class Timeline:
         """The columns of a chunk, one after the other in the file; what is written to them is written there."""
         assert self._file is not None
         n_bytes = sum(chunk.size * np.dtype(kind).itemsize for kind in STORED.values())
-        memory = mmap.mmap(self._file.fileno(), n_bytes, offset=chunk.offset)
+        memory = mmap.mmap(self._file, n_bytes, offset=chunk.offset)
         columns, at = {}, 0
         for name, kind in STORED.items():
             columns[name] = np.frombuffer(memory, dtype=kind, count=chunk.size, offset=at)
@@ -163,22 +165,24 @@ def table(sent: "Iterable[Sent] | Timeline") -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in COLUMNS}
 
 
-def _nameless_file() -> IO[bytes]:
+def _nameless_file() -> int:
     disk = Path("/var/tmp")
     place = disk if "TMPDIR" not in os.environ and os.access(disk, os.W_OK) else Path(tempfile.gettempdir())
     try:
-        return tempfile.TemporaryFile(dir=place, prefix="fedloom-")
+        descriptor, name = tempfile.mkstemp(dir=place, prefix="fedloom-")
+        Path(name).unlink()
+        return descriptor
     except OSError as error:
         raise OSError(error.errno, f"{error.strerror}: the timeline is kept there; set TMPDIR", str(place)) from None
 
 
-def _reserve(file: IO[bytes], offset: int, n_bytes: int) -> None:
+def _reserve(file: int, offset: int, n_bytes: int) -> None:
     """Make room in the file now: a map of a file that finds the disk full would end the process."""
     try:
         if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), offset, n_bytes)
+            os.posix_fallocate(file, offset, n_bytes)
         else:
-            file.truncate(offset + n_bytes)
+            os.ftruncate(file, offset + n_bytes)
     except OSError as error:
         text = f"{error.strerror}: the timeline has no room in the folder for temporary files; set TMPDIR to another"
         raise OSError(error.errno, text) from None
