@@ -51,7 +51,8 @@ class Guard:
         self._time_s = None if max_time is None else wall_seconds(max_time)
         self._bytes = None if max_memory is None else memory_bytes(max_memory)
         self._names = {"time": f"--max-time {max_time}", "memory": f"--max-memory {max_memory}"}
-        self._started = self._last_round = time.monotonic()
+        self._started = time.monotonic()
+        self._last_round: float | None = None
         self.reached: str | None = None
         self.over = threading.Event()
 
@@ -71,7 +72,8 @@ class Guard:
     def round_over(self, more: bool) -> None:
         """Call between cloud rounds, when everything is saved: ends the command if another round would not fit, by the last."""
         now = time.monotonic()
-        round_s, self._last_round = now - self._last_round, now
+        round_s = 0.0 if self._last_round is None else now - self._last_round  # what comes before the first is no round
+        self._last_round = now
         if not more:
             return
         if self.reached is None and self._time_s is not None and now + round_s - self._started > self._time_s:
