@@ -10,7 +10,15 @@ from typer.testing import CliRunner
 from fedloom.cli.app import app
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator import estimate as costs
-from fedloom.simulator.estimate import PROGRAM, TooLarge, estimate, measured_speed, refuse_full_disk, refuse_too_large
+from fedloom.simulator.estimate import (
+    PROGRAM,
+    NoRoom,
+    TooLarge,
+    estimate,
+    measured_speed,
+    refuse_full_disk,
+    refuse_too_large,
+)
 from fedloom.training import models, rows
 
 GB = 1e9
@@ -137,7 +145,7 @@ def test_a_disk_that_is_too_small_is_named_before_the_run(small, tmp_path, monke
     refuse_full_disk(found, tmp_path / "not" / "there")
     monkeypatch.setattr(costs, "free_disk_bytes", lambda folder: found.disk_bytes * 1.5)
     refuse_full_disk(found, tmp_path)
-    with pytest.raises(TooLarge, match=r"these 2 runs would need about .* of disk in .*two checkpoints|timeline"):
+    with pytest.raises(NoRoom, match=r"these 2 runs would need about .* of disk in .*two checkpoints.*make room there"):
         refuse_full_disk(found, tmp_path, n_runs=2)
 
 

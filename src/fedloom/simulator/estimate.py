@@ -34,7 +34,7 @@ from fedloom.training.torch_engine import CHUNK, RING
 if TYPE_CHECKING:
     from fedloom.simulator.simulation import Simulation
 
-PROGRAM = 3.5e8  # Python, torch and polars themselves
+PROGRAM = 3e8  # Python, torch and polars themselves
 OF_DEVICE = 400  # positions, links to the cloud, list of samples, counts
 OF_PAIR = 34  # a device and a cell: distance, rates up and down, reach, weights
 OF_JOB = 50  # in the notes of a cloud round: who, from which model, how many steps, what weight
@@ -53,6 +53,10 @@ MEASURE_S = 0.4  # seconds spent on measuring the speed, about
 
 class TooLarge(ValueError):
     """The run needs more than the machine has."""
+
+
+class NoRoom(RuntimeError):
+    """The run needs more disk than is free now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,11 +283,12 @@ def refuse_too_large(
 
 
 def refuse_full_disk(found: Estimate, folder: Path, n_runs: int = 1) -> None:
-    """Raise TooLarge if so many such runs would not fit on the disk of the folder."""
+    """Raise NoRoom if so many such runs would not fit on the disk of the folder."""
     needed, there = n_runs * found.disk_bytes, free_disk_bytes(folder)
     if needed > there:
         runs = "this run" if n_runs == 1 else f"these {n_runs} runs"
-        raise TooLarge(_words(f"{runs} would need about {_size(needed)} of disk in {folder}", there, found.disk))
+        words = _words(f"{runs} would need about {_size(needed)} of disk in {folder}", there, found.disk)
+        raise NoRoom(f"{words}, make room there, or choose another --out")
 
 
 def measured_speed(simulation: "Simulation", n_workers: int | None = None, engine: str = "auto") -> Speed:
