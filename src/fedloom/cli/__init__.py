@@ -4,17 +4,23 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; exit code 0 done, 1 failed, 2 bad input, 130 stopped by Ctrl-C."""
+    """Run the command line; exit codes: fedloom.cli.ends."""
     from fedloom.cli.app import app
+    from fedloom.cli.ends import INTERRUPTED, TERMINATED, Said, end_on_sigterm, explained
     from fedloom.cli.show import complain
 
+    end_on_sigterm()
     try:
         app()
-    except (ValueError, FileNotFoundError, NotADirectoryError, PermissionError) as error:
-        from fedloom.training.engine import NotFinite
-
-        complain(str(error))
-        sys.exit(1 if isinstance(error, NotFinite) else 2)
-    except (OSError, RuntimeError) as error:
-        complain(str(error))
-        sys.exit(1)
+    except Said:
+        raise
+    except SystemExit as end:
+        if end.code in (INTERRUPTED, TERMINATED):
+            complain("stopped")
+        raise
+    except Exception as error:
+        found = explained(error)
+        if found is None:
+            raise
+        complain(found[0])
+        sys.exit(found[1])

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,12 @@ DataFolder = Annotated[Path | None, typer.Option("--from", metavar="DIR", help="
 Ray = Annotated[
     str | None,
     typer.Option("--ray", metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, or auto for the one of this machine."),
+]
+MaxTime = Annotated[
+    str | None, typer.Option("--max-time", metavar="TIME", help="Stop after so long, to go on later: 90s, 10m, 2h.")
+]
+MaxMemory = Annotated[
+    str | None, typer.Option("--max-memory", metavar="SIZE", help="Stop beyond so much, to go on later: 500MB, 2GB.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no notes.")]
@@ -77,6 +84,8 @@ def run(
     engine: Annotated[str, typer.Option(help="auto, native or torch.")] = "auto",
     ray: Ray = None,
     data_folder: DataFolder = None,
+    max_time: MaxTime = None,
+    max_memory: MaxMemory = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Annotated[
@@ -90,11 +99,15 @@ def run(
     ] = None,
 ) -> None:
     """Run one method on one scenario with one seed, and leave a record and its report."""
+    from fedloom.cli.ends import Ended, Said, exit_code
+    from fedloom.cli.files import folder_name
+    from fedloom.cli.limits import guarded
     from fedloom.cli.live import watching
     from fedloom.grouping import Need
     from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
+    from fedloom.simulator.estimate import estimate, real_run, refuse_full_disk
 
     chosen = read_scenario(scenario, changes)
     trained_by: Any = engine
@@ -111,6 +124,9 @@ def run(
         engine=trained_by,
         dry_run=dry_run,
     )
+    where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
+    if not dry_run:
+        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.model), where)
     if verbose:
         _describe(simulation, method)
     if dry_run and not quiet and simulation.method.needs & {Need.GRADIENTS, Need.UPDATES, Need.PREDICTIONS}:
@@ -127,30 +143,44 @@ def run(
             highlight=False,
             soft_wrap=True,
         )
-    where = folder or Path("runs") / f"{chosen.name}-{method.replace(':', '-')}-s{seed}"
     total = chosen.training.cloud_rounds
     name = f"{chosen.name} · {method}"
-    with watching(simulation, name, live=live, quiet=quiet, tensorboard=tensorboard) as on_round:
-        if dry_run:
-            for measures in simulation.rounds():
-                on_round(simulation.cloud_rounds_done, measures)
-            summary = summarise(simulation, wall_s=0.0, resumed=False)
-        else:
-            try:
+    began = time.monotonic()
+    with (
+        guarded(max_time, max_memory) as guard,
+        watching(simulation, name, live=live, quiet=quiet, tensorboard=tensorboard) as show,
+    ):
+
+        def on_round(done: int, measures: dict[str, float | int] | None) -> None:
+            show(done, measures)
+            guard.round_over(more=done < total)
+
+        try:
+            if dry_run:
+                for measures in simulation.rounds():
+                    on_round(simulation.cloud_rounds_done, measures)
+                summary = summarise(simulation, wall_s=0.0, resumed=False)
+            else:
                 summary = record(simulation, method, where, resume=resume, on_round=on_round)
-            except KeyboardInterrupt:
-                notes.print(
-                    f"[yellow]stopped after cloud round {simulation.cloud_rounds_done} of {total}; "
-                    f"the same command with --resume goes on from there[/]",
-                    soft_wrap=True,
-                )
-                raise typer.Exit(130) from None
+        except (KeyboardInterrupt, Ended) as end:
+            notes.print(_stopped(end, simulation.cloud_rounds_done, total, dry_run), soft_wrap=True, highlight=False)
+            raise Said(exit_code(end)) from None
+        except OSError as error:
+            raise RuntimeError(
+                f"the record in {where} could not be written ({error.strerror or error}); make room or mend that, and the "
+                f"same command with --resume goes on after cloud round {simulation.cloud_rounds_done}"
+            ) from error
+    expected = real_run(simulation, time.monotonic() - began, workers, engine) if dry_run else None
     report, warnings = (None, simulation.warnings) if dry_run else _report_of(where)
     if as_json:
-        left = {"warnings": warnings} | ({} if dry_run else {"folder": str(where), "report": str(report)})
+        left = {"warnings": warnings} | (
+            {"estimate": expected} if dry_run else {"folder": str(where), "report": str(report)}
+        )
         typer.echo(json.dumps(summary | left))
     else:
         _summary(summary, None if dry_run else where, report)
+        if expected is not None:
+            out.print(_expected(expected), highlight=False, soft_wrap=True)
         for warning in () if quiet else warnings:
             notes.print(f"note: {warning}", highlight=False, soft_wrap=True)
 
@@ -172,6 +202,8 @@ def compare(
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
     ray: Ray = None,
     data_folder: DataFolder = None,
+    max_time: MaxTime = None,
+    max_memory: MaxMemory = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -190,6 +222,8 @@ def compare(
         x=x,
         target=target,
         quiet=quiet,
+        max_time=max_time,
+        max_memory=max_memory,
     )
     if as_json:
         typer.echo(json.dumps(comparison.to_dict() | {"report": str(report)}))
@@ -309,6 +343,8 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
     ray: Ray = None,
     data_folder: DataFolder = None,
+    max_time: MaxTime = None,
+    max_memory: MaxMemory = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say which runs it takes and what the cache has of them.")
     ] = False,
@@ -334,6 +370,8 @@ def reproduce(
         as_json=as_json,
         dry_run=dry_run,
         page_only=page,
+        max_time=max_time,
+        max_memory=max_memory,
     )
 
 
@@ -354,7 +392,13 @@ def report(
     from fedloom.record.runs import find_runs
 
     runs = find_runs(folders)
-    written = write_report(runs, out_file or folders[0] / "report.html", target=target)
+    file = out_file or folders[0] / "report.html"
+    try:
+        written = write_report(runs, file, target=target)
+    except OSError as error:
+        raise ValueError(
+            f"{file} cannot be written ({error.strerror or error}); name another file with --out"
+        ) from error
     out.print(f"report: {written}", highlight=False, soft_wrap=True)
     if figures_folder is not None:
         from fedloom.record.paper_figures import write_figures
@@ -414,6 +458,34 @@ def _describe(simulation: Any, method: str) -> None:
     )
 
 
+def _expected(found: dict[str, Any]) -> str:
+    """What the real run will take, in words."""
+    work, speed = found["work"], found["speed"]
+    source = "as measured just now" if speed["measured"] else "assumed"
+    largest = max(found["memory"], key=lambda term: term["n_bytes"])
+    short = ""
+    if found["memory_bytes"] > found["free_memory_bytes"]:
+        short = f", more than the {amount(found['free_memory_bytes'], 'B')} that are free"
+    return (
+        f"the real run: about {seconds(found['seconds'])} on this machine ({work['samples']:,.0f} samples to train on, "
+        f"{speed['trained_s']:,.0f} a second, {source}), {amount(found['memory_bytes'], 'B')} of memory{short} (most of it for "
+        f"{largest['what']}), {amount(found['disk_bytes'], 'B')} of disk"
+    )
+
+
+def _stopped(end: BaseException, done: int, total: int, dry_run: bool) -> str:
+    """What to say when a run was stopped from outside."""
+    from fedloom.cli.ends import by_what
+
+    if dry_run:
+        then = "a dry run keeps nothing"
+    elif done:
+        then = "the same command with --resume goes on from there"
+    else:
+        then = "the same command with --resume begins again, as no cloud round was over"
+    return f"[yellow]stopped{by_what(end)} after cloud round {done} of {total}; {then}[/]"
+
+
 def _report_of(folder: Path) -> tuple[Path, list[str]]:
     """Of one run: its report, and whether its curve can be believed."""
     from fedloom.record.comparison import run_warnings
@@ -421,7 +493,13 @@ def _report_of(folder: Path) -> tuple[Path, list[str]]:
     from fedloom.record.runs import read_run
 
     run = read_run(folder)
-    return write_report([run], folder / "report.html"), run_warnings(run)
+    try:
+        return write_report([run], folder / "report.html"), run_warnings(run)
+    except OSError as error:
+        raise RuntimeError(
+            f"the run is finished and recorded in {folder}, but its report could not be written ({error.strerror or error}); "
+            f"make it elsewhere with: fedloom report {folder} --out FILE"
+        ) from error
 
 
 def _summary(summary: dict[str, Any], folder: Path | None, report: Path | None) -> None:

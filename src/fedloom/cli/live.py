@@ -127,14 +127,11 @@ def cluster_rows(simulation: "Simulation", cloud_round: int) -> list[dict[str, A
 
     from fedloom.record.figures import group_name
 
-    sent = [s for s in simulation.federation.timeline if s.cloud_round == cloud_round]
-    if not sent:
+    sent = simulation.federation.timeline.of_round(cloud_round)
+    if sent is None:
         return []
-    aggregator = np.concatenate([s.aggregator for s in sent])
-    client = np.concatenate([s.client for s in sent])
-    late = np.concatenate([s.late for s in sent])
-    arrival = np.concatenate([s.arrival_s for s in sent])
-    start = np.concatenate([np.full(len(s.client), s.start_s) for s in sent])
+    aggregator, client, late = sent["aggregator"], sent["client"], sent["late"]
+    arrival, start = sent["arrival_s"], sent["start_s"]
     span = max(float(arrival.max() - start.min()), 1e-12)
     topology = simulation.places[-1].topology if simulation.places else None
     names = {}

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from fedloom.cli.ends import Ended, Said, by_what, end_on_sigterm, exit_code
+from fedloom.cli.files import folder_name, write_whole
+from fedloom.cli.limits import guarded
 from fedloom.cli.show import notes, progress
 
 
@@ -46,6 +48,8 @@ def run_many(
     x: str = "steps",
     target: float | None = None,
     quiet: bool = False,
+    max_time: str | None = None,
+    max_memory: str | None = None,
 ) -> tuple[Any, Path]:
     """Run what is missing, go on with what was interrupted; returns the comparison and the path of the report."""
     from fedloom import _check
@@ -54,18 +58,19 @@ def run_many(
     from fedloom.record.runs import read_run
     from fedloom.simulator import make_method
     from fedloom.simulator import scenario as read_scenario
+    from fedloom.simulator.estimate import refuse_full_disk, refuse_too_large
 
     chosen = read_scenario(scenario, changes)
     if not methods:
         raise ValueError("--methods must name at least one method, e.g. fedavg,hierfedavg")
     if len(set(methods)) < len(methods):
         raise ValueError(f"--methods names a method twice: {', '.join(methods)}")
-    for method in methods:
-        make_method(method)
+    found = [refuse_too_large(chosen, make_method(method)) for method in methods]
     _check.one_of("--x", x, tuple(AXES))
     if target is not None:
         _check.positive("--target", target)
-    where = folder or Path("runs") / chosen.name
+    where = folder or Path("runs") / folder_name(chosen.name)
+    refuse_full_disk(max(found, key=lambda e: e.disk_bytes), where, n_runs=len(methods) * seeds)
     file = scenario_file(where, chosen.model_dump_json(indent=1))
     all_jobs = [
         Job(
@@ -73,31 +78,45 @@ def run_many(
             scenario=file,
             method=m,
             seed=s,
-            folder=where / f"{m.replace(':', '-')}-s{s}",
+            folder=where / f"{folder_name(m)}-s{s}",
             cloud_rounds=chosen.training.cloud_rounds,
         )
         for m in methods
         for s in range(seeds)
     ]
-    make_runs(all_jobs, n_jobs=jobs, ray=ray, data_folder=data_folder, quiet=quiet)
+    make_runs(
+        all_jobs,
+        n_jobs=jobs,
+        ray=ray,
+        data_folder=data_folder,
+        quiet=quiet,
+        max_time=max_time,
+        max_memory=max_memory,
+    )
     runs = [read_run(job.folder) for job in all_jobs]
     comparison = compare(runs, x=x, target=target)
     return comparison, write_report(runs, where / "report.html", target=target)
 
 
 def scenario_file(folder: Path, content: str) -> Path:
-    """The scenario for the runs to read (JSON is YAML); a folder with runs of another scenario is left alone."""
+    """The scenario for the runs to read (JSON is YAML); a folder with runs of another scenario is left alone.
+
+    A file that cannot be read (half of one, of a full disk) is written again: every run has the whole scenario in its own
+    folder and refuses another.
+    """
     from fedloom.record.folder import FolderError
-    from fedloom.simulator import scenario
+    from fedloom.simulator import ScenarioError, scenario
 
     file = folder / "scenario.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if not file.exists():
-            file.write_text(content, encoding="utf-8")
-        elif scenario(file) != scenario(
-            json.loads(content)
-        ):  # settings that are newer than the file have their defaults
+        try:
+            there = scenario(file) if file.exists() else None  # settings that are newer than the file have defaults
+        except ScenarioError:
+            there = None
+        if there is None:
+            write_whole(file, content.encode())
+        elif there != scenario(json.loads(content)):
             raise FolderError(
                 f"{folder} holds runs of another scenario (see {file}); choose another --out or delete it"
             )
@@ -133,11 +152,12 @@ class _Worker:
             self.process.stdin.close()
         self.complaints.close()
 
-    def last_words(self) -> str:
-        """Why it ended before its run did."""
+    def last_words(self, alone: bool) -> str:
+        """Why it ended before its run did; alone: there are no others at the same time."""
         code = self.process.wait()
         if code < 0:
-            return f"it was ended by signal {-code} (9 often means too little memory: try fewer --jobs)"
+            try_ = "a smaller model or fewer devices" if alone else "fewer --jobs"
+            return f"it was ended by signal {-code} (9 often means too little memory: try {try_})"
         self.complaints.seek(0)
         return self.complaints.read().strip() or f"its process ended with code {code}"
 
@@ -149,11 +169,37 @@ def make_runs(
     ray: str | None = None,
     data_folder: Path | None = None,
     quiet: bool = False,
+    max_time: str | None = None,
+    max_memory: str | None = None,
 ) -> None:
     """Make the runs that are not finished, `n_jobs` at a time; the first that fails stops all.
 
-    ray: the address of a cluster to make them on; there the others go on if one fails.
+    ray: the address of a cluster to make them on; there the others go on if one fails. max_time, max_memory: limits of all
+    runs together, such as 10m and 2GB. What is stopped by them, by Ctrl-C or by SIGTERM goes on when it is called again.
     """
+    end_on_sigterm()  # so that the workers are stopped too
+    try:
+        with guarded(max_time, max_memory):
+            _make_runs(jobs, n_jobs=n_jobs, ray=ray, data_folder=data_folder, quiet=quiet)
+    except (KeyboardInterrupt, Ended) as end:
+        n_over = sum(job.finished for job in jobs)
+        notes.print(
+            f"[yellow]stopped{by_what(end)} with {n_over} of {len(jobs)} runs finished; the same command goes on from "
+            f"there[/]",
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise Said(exit_code(end)) from None
+
+
+def _make_runs(
+    jobs: Sequence[Job],
+    *,
+    n_jobs: int | None,
+    ray: str | None,
+    data_folder: Path | None,
+    quiet: bool,
+) -> None:
     from fedloom.training.engine import n_cores
 
     waiting = [job for job in jobs if not job.finished]
@@ -169,8 +215,6 @@ def make_runs(
     }
     lines: queue.Queue[tuple[_Worker, str | None]] = queue.Queue()
     done = {job.folder: job.cloud_rounds if job.finished else 0 for job in jobs}
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers are stopped too
     workers: list[_Worker] = []
     try:
         workers += [_hire(lines, alone=n_workers == 1) for _ in range(n_workers)]
@@ -185,13 +229,16 @@ def make_runs(
                 if job is None:
                     continue
                 answer: dict[str, Any] = (
-                    {"error": worker.last_words(), "bad_input": False} if line is None else json.loads(line)
+                    {"error": worker.last_words(n_workers == 1), "bad_input": False}
+                    if line is None
+                    else json.loads(line)
                 )
                 if "error" in answer:
                     kind = ValueError if answer["bad_input"] else RuntimeError
-                    raise kind(
-                        f"{job.name} failed: {answer['error']}\nwhat was done is kept: the same command goes on from there"
+                    then = (
+                        "mend this, and the same command goes on" if answer["bad_input"] else "the same command goes on"
                     )
+                    raise kind(f"{job.name} failed: {answer['error']}\nwhat was done is kept: {then} from there")
                 shown: dict[str, Any] = {}
                 if "finished" in answer:
                     done[job.folder] = job.cloud_rounds
@@ -205,9 +252,6 @@ def make_runs(
                     shown = {"figures": text} if "figures" in answer else {}
                 bar.update(whole, completed=sum(done.values()), **shown)
             bar.update(whole, figures=f"{len(jobs)} of {len(jobs)} runs finished")
-    except KeyboardInterrupt:
-        notes.print("[yellow]stopped; the same command goes on from there[/]")
-        raise
     finally:
         for worker in workers:
             worker.process.terminate()
@@ -263,20 +307,16 @@ def _make_on_ray(
             write_files(waiting[i].folder, files)
             done[waiting[i].folder] = waiting[i].cloud_rounds
 
-        try:
-            state = run_tasks(
-                cluster,
-                run_elsewhere,
-                order,
-                len(waiting),
-                n_at_once=n_jobs or n_cpus(cluster),
-                on_result=on_result,
-                on_news=on_news,
-                on_change=on_change,
-            )
-        except KeyboardInterrupt:
-            notes.print("[yellow]stopped; the same command goes on from there[/]")
-            raise
+        state = run_tasks(
+            cluster,
+            run_elsewhere,
+            order,
+            len(waiting),
+            n_at_once=n_jobs or n_cpus(cluster),
+            on_result=on_result,
+            on_news=on_news,
+            on_change=on_change,
+        )
     if state.failed:
         errors = "\n".join(f"  {waiting[i].name}: {error}" for i, error in sorted(state.failed.items()))
         raise RuntimeError(
@@ -289,7 +329,7 @@ def _hire(lines: "queue.Queue[tuple[_Worker, str | None]]", alone: bool) -> _Wor
     environment = dict(os.environ) if alone else os.environ | {"OMP_NUM_THREADS": "1"}
     complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
     process = subprocess.Popen(
-        [sys.executable, "-m", "fedloom.cli.worker"],
+        [sys.executable, "-m", "fedloom.cli.worker", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=complaints,

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from fedloom.cli.files import folder_name
 from fedloom.cli.show import notes, out, progress
 
 K_MEANS = "k-means"
@@ -55,7 +56,7 @@ def plan_fleet(
         from fedloom.simulator.planning import Work, devices_of, make_plan, missing_columns
         from fedloom.simulator.simple_plans import heads_in_the_middle, k_means_plans
 
-        where = folder or Path("plans") / f"{file.stem}-{method.partition(':')[0]}"
+        where = folder or Path("plans") / folder_name(f"{file.stem}-{method.partition(':')[0]}")
         if where.exists() and not where.is_dir():
             raise ValueError(f"{where} is a file; --out is the folder for the plan")
         table = read_fleet(file)

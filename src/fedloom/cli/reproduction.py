@@ -36,6 +36,8 @@ def reproduce(
     as_json: bool,
     dry_run: bool = False,
     page_only: bool = False,
+    max_time: str | None = None,
+    max_memory: str | None = None,
 ) -> None:
     """The items that `text` names, at a scale. dry_run: only say what there is to do; page_only: only write the page again."""
     from fedloom import _check
@@ -59,7 +61,15 @@ def reproduce(
         missing = sum(not job.finished for job in jobs_by_folder.values())
         text = f"{paper.name}, {scale} scale: {len(jobs_by_folder)} runs, {missing} to make"
         notes.print(text, highlight=False, soft_wrap=True)
-    make_runs(list(jobs_by_folder.values()), n_jobs=jobs, ray=ray, data_folder=data_folder, quiet=quiet)
+    make_runs(
+        list(jobs_by_folder.values()),
+        n_jobs=jobs,
+        ray=ray,
+        data_folder=data_folder,
+        quiet=quiet,
+        max_time=max_time,
+        max_memory=max_memory,
+    )
 
     outcomes, reports = [], []
     for w in wanted:

@@ -14,24 +14,30 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from fedloom.cli.ends import BAD_INPUT, explained
+from fedloom.cli.files import write_whole
 from fedloom.cli.show import figures
 
 SEND_S = 60.0  # between two copies of an unfinished record
 
 
 def main() -> None:
-    """Serve until standard input ends."""
+    """Serve until standard input ends, or the process that asks (its id is the argument)."""
+    from fedloom.training.orphans import end_with
+
+    if len(sys.argv) > 1:
+        end_with(int(sys.argv[1]))
     answers = sys.stdout
     sys.stdout = sys.stderr  # nothing else may come between the answers
     for line in sys.stdin:
         try:
             _run(json.loads(line), lambda answer: print(json.dumps(answer), file=answers, flush=True))
             answer: dict[str, Any] = {"finished": True}
-        except (ValueError, OSError, RuntimeError) as error:
-            from fedloom.training.engine import NotFinite
-
-            bad_input = isinstance(error, ValueError | FileNotFoundError) and not isinstance(error, NotFinite)
-            answer = {"error": str(error), "bad_input": bad_input}
+        except Exception as error:
+            found = explained(error)
+            if found is None:
+                raise
+            answer = {"error": found[0], "bad_input": found[1] == BAD_INPUT}
         print(json.dumps(answer), file=answers, flush=True)
         gc.collect()  # a simulation refers to itself: its copy of the data would stay until Python looks for cycles
 
@@ -75,9 +81,7 @@ def write_files(folder: Path, files: dict[str, bytes]) -> None:
     for name in sorted(files, key=lambda name: name == "summary.json"):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(path.name + ".tmp")
-        beside.write_bytes(files[name])
-        beside.replace(path)
+        write_whole(path, files[name])
 
 
 def _run(job: dict[str, Any], tell: Callable[[dict[str, Any]], None], dataset: Any = None) -> None:

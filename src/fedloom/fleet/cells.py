@@ -44,9 +44,10 @@ def check_covered(in_reach: Mask) -> None:
     lost = np.flatnonzero(~np.asarray(in_reach).any(axis=0)).tolist()
     if lost:
         named = f"{lost[:10]} and {len(lost) - 10} more" if len(lost) > 10 else f"{lost}"
+        others = "" if len(lost) == np.shape(in_reach)[1] else ", or leave them out (uncovered: drop)"
         raise ValueError(
-            f"devices {named} are in reach of none of the {len(in_reach)} cells; enlarge radius_m, move the "
-            "devices, or leave them out (uncovered: drop)"
+            f"devices {named} are in reach of none of the {len(in_reach)} cells; enlarge radius_m, or move the "
+            f"devices{others}"
         )
 
 

@@ -373,13 +373,10 @@ def _write_topology(folder: Path, simulation: "Simulation") -> None:
 
 def _write_timeline(folder: Path, simulation: "Simulation") -> None:
     """Columns: fedloom.simulator.timeline.Sent; merged_s is empty for what was not merged before the end."""
-    import polars
-
-    from fedloom.simulator.timeline import table
+    from fedloom.record.streaming import write_tables
 
     if simulation.federation.timeline:
-        frame = polars.DataFrame(table(simulation.federation.timeline))
-        _write_parquet(folder / "timeline.parquet", frame.with_columns(polars.col("merged_s").fill_nan(None)))
+        write_tables(folder / "timeline.parquet", simulation.federation.timeline.tables(), empty=("merged_s",))
 
 
 def _write_costs(folder: Path, simulation: "Simulation") -> None:

@@ -42,7 +42,7 @@ from fedloom.simulator.exchange import Way, exchange
 from fedloom.simulator.features import NO_MODEL, Features, Layers
 from fedloom.simulator.ledger import NOBODY, Ledger
 from fedloom.simulator.scene import Scene, make_scene
-from fedloom.simulator.timeline import Sent
+from fedloom.simulator.timeline import Sent, Timeline
 from fedloom.training.batches import steps_per_pass
 
 Ints = NDArray[np.int64]
@@ -278,7 +278,7 @@ class Federation:
         self._last_models: dict[int, Model] = {}  # by client, if starts depend on them
         self._bound, self._waiting = method.bound, list[int]()
         self._window = (0.0, 0.0)  # when the last adaption of the bound was, and the score then
-        self.timeline: list[Sent] = []
+        self.timeline = Timeline()
         self._look_every, self._keep_timeline = look_every, keep_timeline
         self._keep_last = keep_devices or method.start_row is not None
         self._looks: dict[
@@ -412,6 +412,11 @@ class Federation:
         own = [self._last_models[k] for k in sorted(self._last_models)]
         clusters = [self._cluster_models[c] for c in sorted(self._cluster_models)]
         return [self.model, *self._edge_models, *self._reported_models, *starts, *clusters, *own]
+
+    @property
+    def steps_done(self) -> int:
+        """Local steps of all clients so far, with those for features."""
+        return int(self._step_count.sum())
 
     @property
     def _now(self) -> Snapshot:

@@ -18,6 +18,7 @@ from fedloom.methods.by_name import make_method
 from fedloom.mixing.noise import noise_note
 from fedloom.pacing import box_note, ladder_note
 from fedloom.simulator.book import Model, settle, settle_all, settled_below
+from fedloom.simulator.estimate import refuse_too_large
 from fedloom.simulator.features import Features
 from fedloom.simulator.federation import CloudRound, Decision, Federation, World
 from fedloom.simulator.ledger import Ledger
@@ -123,6 +124,7 @@ class Simulation:
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ValueError(f"seed must be in 0..2^63-1, got {seed}")
+        refuse_too_large(scenario, method, dry_run=dry_run, dataset=dataset, model=model, n_workers=n_workers)
         self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
         self._keep_timeline = not dry_run if timeline is None else timeline
         settings, training = scenario.task, scenario.training
@@ -356,7 +358,7 @@ class Simulation:
         if len(live) != len(checkpoint.models) or checkpoint.models.shape[1:] != (self.n_params,):
             raise ValueError(
                 f"the checkpoint holds {checkpoint.models.shape} values, this run needs ({len(live)}, {self.n_params}): "
-                f"it belongs to another scenario or version; start again without --resume"
+                f"it belongs to another scenario or version; delete the run's folder to start again, or choose another"
             )
         for model, row in zip(live, checkpoint.models):
             model.row = row

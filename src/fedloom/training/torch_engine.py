@@ -11,6 +11,7 @@ import itertools
 import math
 import mmap
 import multiprocessing
+import os
 import signal
 import sys
 import traceback
@@ -31,6 +32,7 @@ from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
+from fedloom.training.orphans import end_with
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import Tree, block_size, summation_order
 
@@ -287,7 +289,7 @@ class _Pool:
         for _ in range(n_workers):
             ours, theirs = context.Pipe()
             # A worker must not hold the driver's ends, or it would not notice that the driver is gone.
-            args = (theirs, [*self.pipes, ours], trainer, self.starts, self.slots)
+            args = (theirs, [*self.pipes, ours], trainer, self.starts, self.slots, os.getpid())
             process = context.Process(target=_work, args=args, daemon=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # workers run no code that needs other threads
@@ -356,10 +358,12 @@ def _work(
     trainer: _Trainer,
     starts: torch.Tensor,
     slots: torch.Tensor,
+    parent: int,
 ) -> None:
     """A worker's life: take a message, train or evaluate, answer; end when the driver does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with(parent)
     for end in drivers_ends:
         end.close()
     torch.set_num_threads(1)

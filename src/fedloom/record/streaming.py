@@ -1,0 +1,40 @@
+"""Tables that are larger than memory, written some lines at a time."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+ROW_GROUP = 65_536  # lines
+
+
+def write_tables(path: Path, tables: Iterator[Mapping[str, Any]], empty: Sequence[str] = ()) -> None:
+    """One Parquet file of tables with the same columns, of which there is at least one; beside, then renamed.
+
+    empty: columns whose NaNs are written as missing. Few tables are in memory at once.
+    """
+    import polars
+    from polars.io.plugins import register_io_source
+
+    def frame(table: Mapping[str, Any]) -> polars.DataFrame:
+        return polars.DataFrame(dict(table)).with_columns(polars.col(*empty).fill_nan(None) if empty else [])
+
+    first = frame(next(tables))
+    source = register_io_source(lambda *_: chain([first], map(frame, tables)), schema=first.schema)
+    beside = path.with_name(path.name + ".tmp")
+    try:
+        source.sink_parquet(beside, row_group_size=ROW_GROUP)
+        with beside.open("rb") as file:
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except polars.exceptions.PolarsError as error:
+        beside.unlink(missing_ok=True)
+        number = re.search(r"\(os error (\d+)\)", str(error))  # a full disk, which is not the table's fault
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
