@@ -96,7 +96,7 @@ def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(paper, run, tm
     [row] = json.loads(capsys.readouterr().out)
     assert (row["cached"], row["to_make"], row["minutes"]) == (1, 2, pytest.approx(3.0))
     run("toy:one", seeds=3, dry_run=True, as_json=False)
-    assert "2 runs to make: 0.1 hours" in capsys.readouterr().out
+    assert "2 runs to make, about 0.1 hours one after the other" in capsys.readouterr().out
     file = tmp_path / "out" / "toy" / "one-laptop.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"runs": 2, "wall_s": 240}))
     run("toy:one", seeds=3, dry_run=True, cache=tmp_path / "another")  # nothing is there: as long as last time
