@@ -210,6 +210,35 @@ def test_limits_of_many_runs_keep_what_was_done(here, small):
     assert end.value.code == 1
 
 
+def test_a_limit_is_not_lost_in_a_finaliser():
+    class Slow:
+        def __del__(self):
+            time.sleep(1.0)  # the limit is reached in here, where exceptions are ignored
+
+    with pytest.raises(Ended), guarded("0.3s"):
+        Slow()
+        time.sleep(60)
+
+
+def test_sigterm_is_not_lost_in_a_callback_of_the_collector():
+    program = """
+import gc, os, signal, time
+from fedloom.cli.ends import end_on_sigterm
+end_on_sigterm()
+calls = []
+def callback(phase, info):
+    if not calls:
+        calls.append(phase)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+gc.callbacks.append(callback)
+gc.collect()
+time.sleep(60)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False)
+    assert (done.returncode, done.stderr) == (143, "")
+
+
 def test_a_limit_ends_what_waits():
     with pytest.raises(Ended) as end, guarded("0.2s"):
         time.sleep(60)

@@ -10,13 +10,17 @@ What was stopped goes on later: after 130, 143 and a limit the last checkpoint i
 """
 
 import errno
+import gc
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 
 FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+AGAIN_S = 0.05
 
 
 class Ended(SystemExit):
@@ -37,8 +41,21 @@ def end_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, _terminate)
 
 
-def _terminate(*_: object) -> None:
+def _terminate(_: int, frame: FrameType | None) -> None:
+    if swallowed(frame):
+        threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        return
     raise Ended(TERMINATED)
+
+
+def swallowed(frame: FrameType | None) -> bool:
+    """Whether an exception raised in this frame would be lost: Python ignores those of finalisers and callbacks of the collector."""
+    callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_code in callbacks:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def exit_code(end: BaseException) -> int:

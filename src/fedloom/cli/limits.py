@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
-from fedloom.cli.ends import FAILED, Ended
+from fedloom.cli.ends import FAILED, Ended, swallowed
 
 LOOK_S = 0.25
 UNITS_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -91,15 +92,20 @@ def guarded(max_time: str | None = None, max_memory: str | None = None) -> Itera
         yield guard
         return
 
-    def on_alarm(*_: object) -> None:
-        if not guard.over.is_set():
+    heard = threading.Event()
+
+    def on_alarm(_: int, frame: FrameType | None) -> None:
+        if not guard.over.is_set() and not heard.is_set() and not swallowed(frame):
+            heard.set()
             raise Ended(FAILED, guard.reached or "a limit")
 
     def watch() -> None:
         while guard.reached is None and not guard.over.wait(LOOK_S):
             guard.reached = guard.look()
-        if guard.reached is not None and not guard.over.is_set() and main.ident is not None:
+        while not guard.over.is_set() and main.ident is not None:
             signal.pthread_kill(main.ident, signal.SIGALRM)
+            if heard.wait(LOOK_S):
+                return
 
     before = signal.signal(signal.SIGALRM, on_alarm)
     watcher = threading.Thread(target=watch, daemon=True)
