@@ -92,7 +92,9 @@ class Settlement:
         self._sums: dict[Model, Floats] = {}  # what trained jobs gave to models that wait for more of them
         for model in self._order:  # dependencies come first
             after_models = [self._level.get(m, 0) for m, _ in model.models]
-            after_jobs = [1 + self._level.get(d.starts[s], 0) for d, at, _ in model.jobs for s in np.unique(d.start[at])]
+            after_jobs = [
+                1 + self._level.get(d.starts[s], 0) for d, at, _ in model.jobs for s in np.unique(d.start[at])
+            ]
             self._level[model] = max(after_models + after_jobs, default=0)
 
     @property

@@ -147,6 +147,7 @@ class Simulation:
         self.parts = self._parts(parts, fleet.snapshot(0).home)
         n_outputs = self.dataset.n_classes or self.dataset.y_train.shape[1]
         options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
+        self.own_model = model is not None
         self.model = model or models.build(settings.model.kind, self.dataset.shape, n_outputs, seed, **options)
         self.n_params = rows.n_values(self.model)
         n_samples = np.array([len(part) for part in self.parts], dtype=np.int64)
