@@ -1,7 +1,8 @@
 """Checkpoints of a run, the last two: checkpoint/state.safetensors and, before it, checkpoint/before.safetensors.
 
 Each is believed only if it carries the run's identity and its content has the digest that stands in it. A new one is written
-beside before anything is renamed, so that one of the two is whole at any moment.
+beside and flushed before anything is renamed, so that one of the two is whole at any moment. The folder is not flushed: after a
+power cut the newest name may be missing, not what it stands for.
 """
 
 import hashlib
@@ -66,7 +67,7 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str) -> No
         beside = write_beside(where / NEWER, content)
         if (where / NEWER).exists():
             (where / NEWER).replace(where / OLDER)
-        put_in_place(beside, where / NEWER)
+        put_in_place(beside, where / NEWER, flush=False)
 
 
 def choose_checkpoint(folder: Path, identity: str) -> Choice:
