@@ -70,7 +70,9 @@ class Disk:
 
 def run(small, folder, **options):
     small["training"]["cloud_rounds"] = 2
-    return record(Simulation(scenario(small), make_method("hierfedavg"), 0, n_workers=1), "hierfedavg", folder, **options)
+    return record(
+        Simulation(scenario(small), make_method("hierfedavg"), 0, n_workers=1), "hierfedavg", folder, **options
+    )
 
 
 def results(folder):

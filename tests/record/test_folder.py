@@ -81,7 +81,9 @@ def test_a_damaged_checkpoint_is_named(small, tmp_path):
     state = tmp_path / "a" / "checkpoint" / "state.safetensors"
     state.write_bytes(state.read_bytes()[:40])
     (state.parent / "before.safetensors").unlink()
-    with pytest.raises(FolderError, match=r"state\.safetensors cannot be used: a damaged file .*; delete .*checkpoint to start"):
+    with pytest.raises(
+        FolderError, match=r"state\.safetensors cannot be used: a damaged file .*; delete .*checkpoint to start"
+    ):
         run(small, tmp_path / "a", resume=True)
 
 

@@ -20,7 +20,10 @@ CASES = {
     "fedavg": ["evaluation.theory=true"],  # bounds look at the model measured last
     "fedat:n_tiers=3": ["evaluation.every={edge_rounds: 1}"],  # an immediate cloud, looked at between its rounds
     "ltc:n_clusters=2:box_s=6": [],  # grouping by updates, which are starts too; rounds of each cluster
-    "ltc:n_clusters=2:box_s=6 ": ["evaluation.every={edge_rounds: 2}"],  # a fast cluster is looked at later than it is there
+    "geographic": [  # a fast cluster is rounds ahead of what is looked at, and its devices of both
+        *("evaluation={every: {edge_rounds: 1}, models: devices}", "training.edge_rounds=6"),
+        *("fleet.compute.law.high=9", "fleet.device_device={kind: rate, bit_s: 1.0e+6}"),
+    ],
     "hiflash_r:every=2": ["task.partition={kind: drawn, samples_per_client: 20}"],  # training for a bound on staleness
 }
 
@@ -30,8 +33,8 @@ def test_from_every_wave_of_training_to_the_same_bits(text, tmp_path, monkeypatc
     made, _ = for_method("hierfedavg", cloud_rounds=2, edge_rounds=3)
 
     def run(name, **options):
-        simulation = Simulation(scenario(made, CASES[text]), make_method(text.strip()), 1, n_workers=1)
-        return record(simulation, text.strip(), tmp_path / name, checkpoint_every_s=0, **options)
+        simulation = Simulation(scenario(made, CASES[text]), make_method(text), 1, n_workers=1)
+        return record(simulation, text, tmp_path / name, checkpoint_every_s=0, **options)
 
     moments = []
     real = folder_module.save_checkpoint

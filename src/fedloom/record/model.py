@@ -72,8 +72,12 @@ def load_model(run: Path | str, model: "nn.Module | None" = None) -> "nn.Module"
     module = _build(folder, about) if model is None else model
     try:
         module.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
-    except RuntimeError as error:
-        raise FolderError(f"the model of {folder} does not fit the module {type(module).__name__}: {error}") from None
+    except RuntimeError as error:  # a heading, then a line for every tensor
+        first = str(error).splitlines()[1:2] or [str(error)]
+        raise FolderError(
+            f"the model of {folder} does not fit the module {type(module).__name__}: {first[0].strip()}; give one that is made "
+            f"like the run's"
+        ) from None
     return module.eval()
 
 
