@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.record.files import FolderError, explaining, put_in_place, read_json, write_beside
+from fedloom.record.files import FolderError, beside_of, explaining, read_json, write_beside
 
 if TYPE_CHECKING:  # reading records needs no torch
     from fedloom.simulator import Checkpoint, Decision
@@ -62,12 +62,12 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str) -> No
     # one entry: several would be written in any order, and the same run writes the same bytes
     content = save(arrays, metadata={"state": json.dumps({"sha256": _digest(text, arrays), "state": text})})
     where = folder / "checkpoint"
-    with explaining(where / NEWER):
+    with explaining(where / NEWER, beside_of(where / NEWER)):
         where.mkdir(exist_ok=True)
-        beside = write_beside(where / NEWER, content)
+        beside = write_beside(where / NEWER, content, flush=True)
         if (where / NEWER).exists():
             (where / NEWER).replace(where / OLDER)
-        put_in_place(beside, where / NEWER, flush=False)
+        beside.replace(where / NEWER)
 
 
 def choose_checkpoint(folder: Path, identity: str) -> Choice:

@@ -37,17 +37,39 @@ class NotWritten(OSError):
     """A file could not be written, for want of room or by a fault of the disk; what was there before is whole."""
 
 
-def write_whole(path: Path, content: bytes, *, flush: bool = True) -> None:
-    """Write beside, flush to disk, rename, flush the folder: a reader, or a kill, sees the old file or the new one.
+def write_whole(path: Path, content: bytes) -> None:
+    """Write beside, flush to disk, rename, flush the folder: a reader, or a kill, sees the old file or the new one."""
+    write_together(path.parent, {path.name: content})
 
-    Without `flush` the same holds but for a power cut: for files that are made again if they are lost, as it takes milliseconds.
+
+def write_together(folder: Path, files: Mapping[str, bytes], *, flush: bool = True) -> None:
+    """The same for several files, renamed one after the other when all of them are on disk.
+
+    Flushing takes milliseconds: files that are made again if a power cut destroys them do without.
     """
-    put_in_place(write_beside(path, content, flush=flush), path, flush=flush)
+    besides = {folder / name: beside_of(folder / name) for name in files}
+    try:
+        for path, content in zip(besides, files.values()):
+            write_beside(path, content)
+        for path, beside in besides.items() if flush else ():
+            with explaining(path):
+                _flush(beside)
+        for path, beside in besides.items():
+            with explaining(path):
+                beside.replace(path)
+        if flush:
+            with explaining(folder):
+                _flush(folder)
+    except (FolderError, NotWritten):
+        for beside in besides.values():
+            with suppress(OSError):  # the first error is the one to tell
+                beside.unlink(missing_ok=True)
+        raise
 
 
-def write_beside(path: Path, content: bytes, *, flush: bool = True) -> Path:
+def write_beside(path: Path, content: bytes, *, flush: bool = False) -> Path:
     """Write the content of `path` to a file beside it; returns where."""
-    beside = path.with_name(path.name + ".tmp")
+    beside = beside_of(path)
     with explaining(path, beside), beside.open("wb") as file:
         file.write(content)
         file.flush()
@@ -56,12 +78,8 @@ def write_beside(path: Path, content: bytes, *, flush: bool = True) -> Path:
     return beside
 
 
-def put_in_place(beside: Path, path: Path, *, flush: bool = True) -> None:
-    """Rename what was written beside, and flush the folder."""
-    with explaining(path, beside):
-        beside.replace(path)
-        if flush:
-            _flush_folder(path.parent)
+def beside_of(path: Path) -> Path:
+    return path.with_name(path.name + ".tmp")
 
 
 @contextmanager
@@ -131,11 +149,9 @@ class Manifest:
         for name, state in new.items():
             before = self.states.get(name, [None])
             self.states[name] = [*(s for s in before if s != state), state]
-        content = json_bytes(_sealed({"identity": self.identity, "files": self.states}))
-        write_whole(self.folder / MANIFEST, content, flush=flush)
-        for name, content in files.items():
-            write_whole(self.folder / name, content, flush=flush)
-            self.states[name] = [new[name]]
+        listed = {"identity": self.identity, "files": self.states}
+        write_together(self.folder, {MANIFEST: json_bytes(_sealed(listed)), **files}, flush=flush)
+        self.states |= {name: [state] for name, state in new.items()}
 
 
 def load_manifest(folder: Path) -> Manifest | None:
@@ -169,11 +185,11 @@ def _sealed(content: dict[str, Any]) -> dict[str, Any]:
     return rest | {"sha256": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
 
 
-def _flush_folder(folder: Path) -> None:
-    """A rename is on disk when its folder is."""
-    if os.name != "posix":  # elsewhere folders cannot be opened
+def _flush(path: Path) -> None:
+    """See a file, or the names in a folder, to the disk."""
+    if path.is_dir() and os.name != "posix":  # elsewhere folders cannot be opened
         return
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

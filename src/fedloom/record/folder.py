@@ -1,4 +1,4 @@
-"""The folder of a run: what it is made of, written so that a run killed at any moment loses at most a minute of training.
+"""The folder of a run: what it is made of, written so that a run killed at any moment loses at most a minute.
 
     manifest.json      the run's identity, and size and digest of the files below
     run.json           the whole scenario, method, seed, clients and cells, versions, machine
@@ -8,15 +8,15 @@
     costs.parquet      the ledger by cloud round, aggregator, hop and direction
     model.safetensors  the final model, with the names of the module's parameters and buffers
     summary.json       final and best measures, ledger, wall seconds; its presence says that the run is finished
-    checkpoint/        the models still in use and the measures so far, the last two times: after every cloud round, and
-                       every minute within a long one
+    checkpoint/        the models still in use and the measures so far, the last two times: after cloud rounds, and every
+                       minute within a long one
 
 Every file is written beside its place and then renamed, so that a reader never sees half a file.
 """
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from fedloom.record.files import (
     REPORT,
     FolderError,
     Manifest,
+    NotWritten,
     explaining,
     json_bytes,
     load_manifest,
@@ -45,6 +46,8 @@ __all__ = ["FolderError", "load_checkpoint", "read_json", "record", "summarise"]
 OnRound = Callable[[int, Measures | None], None]
 LOCK = ".lock"
 EVERY_S = 60.0  # wall seconds between checkpoints inside a cloud round
+UNWRITABLE = (NotWritten, FolderError)
+SHARE = 0.005  # of the time, for writing after cloud rounds
 
 
 def record(
@@ -60,7 +63,8 @@ def record(
 
     on_round is called after every cloud round with the number of rounds done and what was measured, if anything. With
     `resume` an unfinished run of the same settings goes on where it was; a finished one is left as it is, unless files of it do
-    not fit: then they are made again. checkpoint_every_s: wall seconds between checkpoints inside a long cloud round.
+    not fit: then they are made again. checkpoint_every_s: wall seconds between checkpoints inside a long cloud round; 0 writes
+    one after every batch of training.
     """
     settings = settings_of(simulation, method)
     identity = identity_of(settings)
@@ -81,36 +85,66 @@ def _record(
     on_round: OnRound | None,
     checkpoint_every_s: float,
 ) -> dict[str, Any]:
-    started = saved = time.perf_counter()
+    started = time.perf_counter()
     identity = about["identity"]
     checkpoint = _last_checkpoint(folder, identity, simulation.warnings) if resume else None
-    manifest = _begin(folder, about, checkpoint)
-
-    def save() -> None:
-        nonlocal saved
-        save_checkpoint(folder, simulation.checkpoint(), identity)
-        saved = time.perf_counter()
-
-    def save_now_and_then() -> None:
-        if time.perf_counter() - saved >= checkpoint_every_s:
-            save()
-
-    simulation.on_wave = save_now_and_then
-    with closing(
-        simulation.rounds(checkpoint)
-    ) as rounds:  # here, and not when it is deleted: polars may send Ctrl-C twice
+    writer = _Writer(folder, _begin(folder, about, checkpoint), checkpoint_every_s)
+    simulation.on_wave = lambda: writer.within_round(simulation.checkpoint)
+    rounds = simulation.rounds(checkpoint)
+    with writer, closing(rounds):  # closed here, and not when it is deleted: polars may send Ctrl-C twice
         for measures in rounds:
-            if simulation.cloud_rounds_done:
-                save()
-            if measures is not None:
-                # not flushed: if the power fails, they are made again from the checkpoint
-                manifest.write({"metrics.parquet": metrics_bytes(simulation.measures)}, flush=False)
+            writer.after_round(simulation.checkpoint())
             if on_round is not None:
                 on_round(simulation.cloud_rounds_done, measures)
-    manifest.write(tables_of(simulation) | {MODEL: model_bytes(simulation, identity)})
+    writer.manifest.write(tables_of(simulation) | {MODEL: model_bytes(simulation, identity)})
     summary = summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
-    manifest.write({SUMMARY: json_bytes(summary)})
+    writer.manifest.write({SUMMARY: json_bytes(summary)})
     return summary
+
+
+class _Writer:
+    """Writes checkpoints and what was measured so far: after cloud rounds, but so rarely that it takes half a hundredth
+    of the time (a kill loses a cloud round, or 200 times what writing takes), and every `every_s` wall seconds within them.
+
+    As a context it writes at the end what has not been written, whether the run is over or was stopped, except by the disk.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, every_s: float) -> None:
+        self.folder, self.manifest, self.every_s = folder, manifest, every_s
+        self._left: Checkpoint | None = None
+        self._written, self._took_s = time.perf_counter(), 0.0
+
+    def after_round(self, checkpoint: "Checkpoint") -> None:
+        """A cloud round is over, or (0) the first model was measured."""
+        self._left = checkpoint
+        if time.perf_counter() - self._written >= min(self.every_s, self._took_s / SHARE):
+            self._write(checkpoint)
+
+    def within_round(self, take: "Callable[[], Checkpoint]") -> None:
+        """A batch of training is over."""
+        if time.perf_counter() - self._written >= self.every_s:
+            self._write(take())
+
+    def __enter__(self) -> "_Writer":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._left is None:
+            return
+        if error is None:
+            self._write(self._left)
+        elif isinstance(error, Exception | KeyboardInterrupt | SystemExit) and not isinstance(error, UNWRITABLE):
+            with suppress(*UNWRITABLE):  # the first error is the one to tell
+                self._write(self._left)
+
+    def _write(self, checkpoint: "Checkpoint") -> None:
+        before = time.perf_counter()
+        if checkpoint.cloud_round or checkpoint.waves:
+            save_checkpoint(self.folder, checkpoint, self.manifest.identity)
+        # not flushed: if the power fails, it is made again from the checkpoint
+        self.manifest.write({"metrics.parquet": metrics_bytes(checkpoint.measures)}, flush=False)
+        self._left, self._written = None, time.perf_counter()
+        self._took_s = self._written - before
 
 
 def _look(folder: Path, settings: dict[str, Any], identity: str) -> None:
