@@ -3,6 +3,7 @@
 import os
 from itertools import count
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -23,6 +24,7 @@ class Disk:
 
     def __init__(self, monkeypatch, fault, at=None):
         self.steps, self.at, self.fault = 0, at, fault
+        self.lock = Lock()  # files are flushed at the same time
         real_open, real_fsync, real_replace = Path.open, os.fsync, Path.replace
 
         def opened(path, mode="r", *args, **options):
@@ -62,10 +64,12 @@ class Disk:
         monkeypatch.setattr(Path, "replace", replace)
 
     def step(self, before=lambda: None):
-        self.steps += 1
-        if self.steps == self.at:
-            before()
-            raise self.fault
+        with self.lock:
+            self.steps += 1
+            if self.steps != self.at:
+                return
+        before()
+        raise self.fault
 
 
 def run(small, folder, **options):

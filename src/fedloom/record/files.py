@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,9 +52,12 @@ def write_together(folder: Path, files: Mapping[str, bytes], *, flush: bool = Tr
     try:
         for path, content in zip(besides, files.values()):
             write_beside(path, content)
-        for path, beside in besides.items() if flush else ():
-            with explaining(path):
-                _flush(beside)
+        if flush:
+            with (
+                explaining(folder),
+                ThreadPoolExecutor(len(besides)) as pool,
+            ):  # at once they cost the disk hardly more than one
+                list(pool.map(_flush, besides.values()))
         for path, beside in besides.items():
             with explaining(path):
                 beside.replace(path)

@@ -96,9 +96,9 @@ def _record(
             writer.after_round(simulation.checkpoint())
             if on_round is not None:
                 on_round(simulation.cloud_rounds_done, measures)
-    writer.manifest.write(tables_of(simulation) | {MODEL: model_bytes(simulation, identity)})
+    files = tables_of(simulation) | {MODEL: model_bytes(simulation, identity)}
     summary = summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
-    writer.manifest.write({SUMMARY: json_bytes(summary)})
+    writer.manifest.write(files | {SUMMARY: json_bytes(summary)})  # the summary comes last: it says that all is there
     return summary
 
 

@@ -7,7 +7,6 @@ the version of fedloom's numbers and the libraries that draw or train.
 
 import hashlib
 import json
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,8 @@ KEYS = ("scenario", "method", "seed", "data", "n_params", "engine", "numbers", *
 
 def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
     """What decides the results of a run, by the names in KEYS."""
+    import torch
+
     from fedloom.training import rows
 
     data = simulation.dataset
@@ -36,7 +37,7 @@ def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
         "data": data.name,
         "n_params": simulation.n_params,
         "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
-        "numbers": {"fedloom": NUMBERS} | {name: _minor(metadata.version(name)) for name in ("numpy", "torch")},
+        "numbers": {"fedloom": NUMBERS, "numpy": _minor(np.__version__), "torch": _minor(torch.__version__)},
         "placement": digest_of(simulation.world.fleet.snapshot(0).position_m),
         "samples": digest_of(data.y_train, *simulation.parts),
         "inputs": digest_of(data.x_train, data.x_test, data.y_test, np.array(data.scale), *users),
