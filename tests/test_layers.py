@@ -82,7 +82,7 @@ def test_no_file_is_called_utils():
 
 def test_the_public_names_are_these():
     assert set(fedloom.__all__) == {
-        *("Method", "Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"),
+        *("Method", "Result", "Scenario", "Simulation", "load_model", "make_method", "scenario", "simulate"),
         *("bounds", "data", "fleet", "grouping", "methods", "mixing", "pacing", "radio", "training"),
     }
     for name in fedloom.__all__:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedloom import bounds, data, fleet, grouping, methods, mixing, pacing, radio, training
     from fedloom.methods import Method
+    from fedloom.record.model import load_model
     from fedloom.simulator import Result, Scenario, Simulation, make_method, scenario, simulate
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Result",
     "Scenario",
     "Simulation",
+    "load_model",
     "make_method",
     "scenario",
     "simulate",
@@ -36,6 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Method": "fedloom.methods",
+    "load_model": "fedloom.record.model",
     **dict.fromkeys(("Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"), "fedloom.simulator"),
 }
 

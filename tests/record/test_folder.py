@@ -11,6 +11,7 @@ from pathlib import Path
 import polars
 import pytest
 
+from fedloom.record.files import NotWritten
 from fedloom.record.folder import FolderError, load_checkpoint, record
 from fedloom.simulator import Simulation, make_method, scenario
 
@@ -25,15 +26,8 @@ def test_a_run_leaves_a_complete_record(small, tmp_path):
     summary = run(small, folder, on_round=lambda done, measures: seen.append(done))
     assert seen == [0, 1, 2, 3, 4]
     assert sorted(p.name for p in folder.iterdir()) == [
-        *(
-            "checkpoint",
-            "costs.parquet",
-            "metrics.parquet",
-            "run.json",
-            "summary.json",
-            "timeline.parquet",
-            "topology.parquet",
-        ),
+        *("checkpoint", "costs.parquet", "manifest.json", "metrics.parquet", "model.safetensors", "run.json"),
+        *("summary.json", "timeline.parquet", "topology.parquet"),
     ]
     about = json.loads((folder / "run.json").read_text())
     assert about["scenario"] == scenario(small).model_dump(mode="json")
@@ -53,7 +47,7 @@ def test_a_run_leaves_a_complete_record(small, tmp_path):
 def test_the_same_run_writes_the_same_bytes(small, tmp_path):
     for name in ("a", "b"):
         run(small, tmp_path / name)
-    for file in ("metrics.parquet", "topology.parquet", "checkpoint/state.safetensors"):
+    for file in ("metrics.parquet", "topology.parquet", "model.safetensors", "checkpoint/state.safetensors"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
@@ -82,11 +76,14 @@ def test_resuming_a_finished_run_changes_nothing(small, tmp_path):
 
 
 def test_a_damaged_checkpoint_is_named(small, tmp_path):
-    run(small, tmp_path / "a")
+    run(small, tmp_path / "a", checkpoint_every_s=0)
     (tmp_path / "a" / "summary.json").unlink()
     state = tmp_path / "a" / "checkpoint" / "state.safetensors"
     state.write_bytes(state.read_bytes()[:40])
-    with pytest.raises(FolderError, match=r"state\.safetensors is damaged"):
+    (state.parent / "before.safetensors").unlink()
+    with pytest.raises(
+        FolderError, match=r"state\.safetensors cannot be used: a damaged file .*; delete .*checkpoint to start"
+    ):
         run(small, tmp_path / "a", resume=True)
 
 
@@ -105,11 +102,11 @@ def test_a_full_disk_keeps_the_last_checkpoint(small, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(
-        FolderError, match=r"after cloud round 3 could not be written \(No space left on device\).*--resume"
+        NotWritten, match=r"state.safetensors could not be written \(No space left on device\); make room .*--resume"
     ):
-        run(small, tmp_path / "a")
+        run(small, tmp_path / "a", checkpoint_every_s=0)
     monkeypatch.undo()
-    assert load_checkpoint(tmp_path / "a").cloud_round == 2
+    assert load_checkpoint(tmp_path / "a").moment == (0, 0, 0, 2)  # both batches of the first cloud round
     assert not list((tmp_path / "a").rglob("*.tmp"))
     run(small, tmp_path / "a", resume=True)
     assert (tmp_path / "a" / "metrics.parquet").read_bytes() == (tmp_path / "whole" / "metrics.parquet").read_bytes()

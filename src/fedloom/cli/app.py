@@ -407,6 +407,18 @@ def report(
         out.print(f"figures: {n_figures} in {figures_folder}", highlight=False, soft_wrap=True)
 
 
+@app.command()
+def verify(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run folders, or folders of run folders.")],
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Whether the files of runs are those that were written, each by its digest and whose run it is; 1 if one is not."""
+    from fedloom.cli.verify import verify_records
+
+    raise typer.Exit(verify_records(folders, as_json=as_json, quiet=quiet))
+
+
 @app.command("list")
 def list_(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="methods, scenarios, datasets, models or papers.")],

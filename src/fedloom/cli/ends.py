@@ -49,7 +49,8 @@ def _terminate(_: int, frame: FrameType | None) -> None:
 
 
 def swallowed(frame: FrameType | None) -> bool:
-    """Whether an exception raised in this frame would be lost: Python ignores those of finalisers and callbacks of the collector."""
+    """Whether an exception raised in this frame would be lost: Python ignores those of finalisers and of the collector's
+    callbacks."""
     callbacks = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         if frame.f_code.co_name == "__del__" or frame.f_code in callbacks:

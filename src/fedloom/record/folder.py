@@ -1,43 +1,53 @@
-"""The folder of a run: what it is made of, written so that a run killed at any moment loses at most one cloud round.
+"""The folder of a run: what it is made of, written so that a run killed at any moment loses at most a minute.
 
+    manifest.json      the run's identity, and size and digest of the files below
     run.json           the whole scenario, method, seed, clients and cells, versions, machine
     metrics.parquet    one row per evaluation
     topology.parquet   who was where, one row per client and aggregator from the round of every change
     timeline.parquet   when clients fetched, computed, uploaded and were merged, one row for every client sent to work
     costs.parquet      the ledger by cloud round, aggregator, hop and direction
-    checkpoint/        the models still in use and the measures so far (safetensors), after every cloud round
+    model.safetensors  the final model, with the names of the module's parameters and buffers
     summary.json       final and best measures, ledger, wall seconds; its presence says that the run is finished
+    checkpoint/        the models still in use and the measures so far, the last two times: after cloud rounds, and every
+                       minute within a long one
 
 Every file is written beside its place and then renamed, so that a reader never sees half a file.
 """
 
-import hashlib
-import json
-import math
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from importlib import metadata
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fedloom.numbers import NUMBERS
+from fedloom.record.checkpoints import REFUSED, choose_checkpoint, load_checkpoint, refusal, save_checkpoint
+from fedloom.record.files import (
+    MANIFEST,
+    REPORT,
+    FolderError,
+    Manifest,
+    NotWritten,
+    explaining,
+    json_bytes,
+    load_manifest,
+    read_json,
+)
+from fedloom.record.identity import HASHES, identity_of, settings_of
+from fedloom.record.model import MODEL, model_bytes, model_facts
+from fedloom.record.summary import circumstances, summarise
+from fedloom.record.tables import Measures, metrics_bytes, tables_of
+from fedloom.record.verify import RUN, SUMMARY, verify
 
 if TYPE_CHECKING:  # reading records needs no torch
-    from fedloom.simulator import Checkpoint, Decision, Place, Simulation
+    from fedloom.simulator import Checkpoint, Simulation
 
-Measures = dict[str, float | int]
+__all__ = ["FolderError", "load_checkpoint", "read_json", "record", "summarise"]
+
 OnRound = Callable[[int, Measures | None], None]
 LOCK = ".lock"
-PACKAGES = ("fedloom", "torch", "numpy", "scipy", "polars", "safetensors", "pydantic")
-
-
-class FolderError(ValueError):
-    """The folder cannot be used for this run."""
+EVERY_S = 60.0  # wall seconds between checkpoints inside a cloud round
+UNWRITABLE = (NotWritten, FolderError)
+SHARE = 0.005  # of the time, for writing after cloud rounds
 
 
 def record(
@@ -47,212 +57,179 @@ def record(
     *,
     resume: bool = False,
     on_round: OnRound | None = None,
+    checkpoint_every_s: float = EVERY_S,
 ) -> dict[str, Any]:
     """Run the simulation and leave its record in `folder`; returns the summary.
 
     on_round is called after every cloud round with the number of rounds done and what was measured, if anything. With
-    `resume` an unfinished run of the same settings goes on where it was; a finished one is left as it is.
+    `resume` an unfinished run of the same settings goes on where it was; a finished one is left as it is, unless files of it do
+    not fit: then they are made again. checkpoint_every_s: wall seconds between checkpoints inside a long cloud round; 0 writes
+    one after every batch of training.
     """
-    settings = _settings(simulation, method)
-    _look(folder, settings)
+    settings = settings_of(simulation, method)
+    identity = identity_of(settings)
+    _look(folder, settings, identity)
+    finished = _finished(folder, resume, simulation.warnings)
+    if finished is not None:
+        return finished
     with _alone_in(folder):
-        return _record(simulation, settings, folder, resume, on_round)
+        about = settings | {"identity": identity, "model": model_facts(simulation)} | circumstances(simulation)
+        return _record(simulation, about, folder, resume, on_round, checkpoint_every_s)
 
 
 def _record(
-    simulation: "Simulation", settings: dict[str, Any], folder: Path, resume: bool, on_round: OnRound | None
+    simulation: "Simulation",
+    about: dict[str, Any],
+    folder: Path,
+    resume: bool,
+    on_round: OnRound | None,
+    checkpoint_every_s: float,
 ) -> dict[str, Any]:
-    finished = _finished(folder, resume)
-    if finished is not None:
-        return finished
-    checkpoint = load_checkpoint(folder) if resume else None
     started = time.perf_counter()
-    _write_json(folder / "run.json", settings | _circumstances(simulation))
-    with closing(
-        simulation.rounds(checkpoint)
-    ) as rounds:  # here, and not when it is deleted: polars may send Ctrl-C twice
+    identity = about["identity"]
+    checkpoint = _last_checkpoint(folder, identity, simulation.warnings) if resume else None
+    writer = _Writer(folder, _begin(folder, about, checkpoint), checkpoint_every_s)
+    simulation.on_wave = lambda: writer.within_round(simulation.checkpoint)
+    rounds = simulation.rounds(checkpoint)
+    with writer, closing(rounds):  # closed here, and not when it is deleted: polars may send Ctrl-C twice
         for measures in rounds:
-            if simulation.cloud_rounds_done:
-                save_checkpoint(folder, simulation.checkpoint())
-            if measures is not None:
-                _write_metrics(folder, simulation.measures)
+            writer.after_round(simulation.checkpoint())
             if on_round is not None:
                 on_round(simulation.cloud_rounds_done, measures)
-    _write_topology(folder, simulation)
-    _write_timeline(folder, simulation)
-    _write_costs(folder, simulation)
-    _write_metrics(folder, simulation.measures)
+    files = tables_of(simulation) | {MODEL: model_bytes(simulation, identity)}
     summary = summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
-    _write_json(folder / "summary.json", summary)
+    writer.manifest.write(files | {SUMMARY: json_bytes(summary)})  # the summary comes last: it says that all is there
     return summary
 
 
-def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[str, Any]:
-    """Final and best measures, totals by hop, and how long it took."""
-    measures = simulation.measures
-    best = max(measures, key=lambda m: m.get("accuracy", -m.get("loss", math.inf)))
-    ledger = simulation.federation.ledger
-    return {
-        "final": measures[-1],
-        "best": best,
-        "ledger": ledger.table(),
-        "setup_energy_j": ledger.feature_j,
-        "topologies": [_topology(simulation, place) for place in simulation.places],
-        "wall_s": wall_s,
-        "engine_s": simulation.engine_s,
-        "jobs_per_batch": float(np.mean(simulation.batches)) if simulation.batches else None,
-        "resumed": resumed,
-        "warnings": simulation.warnings,
-    }
+class _Writer:
+    """Writes checkpoints and what was measured so far: after cloud rounds, but so rarely that it takes half a hundredth
+    of the time (a kill loses a cloud round, or 200 times what writing takes), and every `every_s` wall seconds within them.
 
-
-def _topology(simulation: "Simulation", place: "Place") -> dict[str, Any]:
-    """A topology in figures, from the cloud round in which it came up.
-
-    links: between clients and aggregators; resource_factor: links for each client; mixing_factor: how slowly aggregators
-    agree by themselves, 1 without overlaps; label_distance: from the labels of an aggregator to all, mean and largest.
+    As a context it writes at the end what has not been written, whether the run is over or was stopped, except by the disk.
     """
-    from fedloom.bounds import label_distance
-    from fedloom.grouping import mixing_factor
 
-    cover = place.topology.cover
-    bridged = bool((place.topology.n_reached > 1).any())
-    figures: dict[str, Any] = {
-        "cloud_round": place.cloud_round,
-        "aggregators": int(cover.any(axis=1).sum()),
-        "links": int(cover.sum()),
-        "resource_factor": float(cover.sum() / cover.any(axis=0).sum()),
-    }
-    figures["mixing_factor"] = (
-        mixing_factor(cover, simulation.world.n_samples) if bridged else float(figures["aggregators"] > 1)
-    )
-    if simulation.label_counts.any():
-        distance = label_distance(cover[cover.any(axis=1)], simulation.label_counts)
-        figures["label_distance"] = {"mean": float(distance.mean()), "most": float(distance.max())}
-    return figures
+    def __init__(self, folder: Path, manifest: Manifest, every_s: float) -> None:
+        self.folder, self.manifest, self.every_s = folder, manifest, every_s
+        self._left: Checkpoint | None = None
+        self._written, self._took_s = time.perf_counter(), 0.0
 
+    def after_round(self, checkpoint: "Checkpoint") -> None:
+        """A cloud round is over, or (0) the first model was measured."""
+        self._left = checkpoint
+        if time.perf_counter() - self._written >= min(self.every_s, self._took_s / SHARE):
+            self._write(checkpoint)
 
-def save_checkpoint(folder: Path, checkpoint: "Checkpoint") -> None:
-    """Write the checkpoint in one atomic step."""
-    from safetensors.numpy import save
+    def within_round(self, take: "Callable[[], Checkpoint]") -> None:
+        """A batch of training is over."""
+        if time.perf_counter() - self._written >= self.every_s:
+            self._write(take())
 
-    state = {
-        "cloud_round": checkpoint.cloud_round,
-        "measures": checkpoint.measures,
-        "decisions": {g: _pack(decision) for g, decision in checkpoint.decisions.items()},
-        "scores": checkpoint.scores,
-    }
-    content = save({"models": np.ascontiguousarray(checkpoint.models)}, metadata={"state": json.dumps(state)})
-    (folder / "checkpoint").mkdir(exist_ok=True)
-    try:
-        _write(folder / "checkpoint" / "state.safetensors", content)
-    except OSError as error:
-        raise FolderError(
-            f"the checkpoint after cloud round {checkpoint.cloud_round} could not be written ({error.strerror}); the "
-            f"one before it is whole: make room in {folder} and go on with --resume"
-        ) from error
+    def __enter__(self) -> "_Writer":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if self._left is None:
+            return
+        if error is None:
+            self._write(self._left)
+        elif isinstance(error, Exception | KeyboardInterrupt | SystemExit) and not isinstance(error, UNWRITABLE):
+            with suppress(*UNWRITABLE):  # the first error is the one to tell
+                self._write(self._left)
+
+    def _write(self, checkpoint: "Checkpoint") -> None:
+        before = time.perf_counter()
+        if checkpoint.cloud_round or checkpoint.waves:
+            save_checkpoint(self.folder, checkpoint, self.manifest.identity)
+        # not flushed: if the power fails, it is made again from the checkpoint
+        self.manifest.write({"metrics.parquet": metrics_bytes(checkpoint.measures)}, flush=False)
+        self._left, self._written = None, time.perf_counter()
+        self._took_s = self._written - before
 
 
-def load_checkpoint(folder: Path) -> "Checkpoint | None":
-    """The last checkpoint, or None if there is none yet."""
-    from safetensors import SafetensorError, safe_open
-
-    from fedloom.simulator import Checkpoint
-
-    path = folder / "checkpoint" / "state.safetensors"
-    if not path.exists():
-        return None
-    try:
-        with safe_open(path, framework="numpy") as file:
-            state = json.loads(file.metadata()["state"])
-            return Checkpoint(
-                cloud_round=state["cloud_round"],
-                measures=state["measures"],
-                models=file.get_tensor("models"),
-                decisions={int(g): _unpack(packed) for g, packed in state["decisions"].items()},
-                scores={int(n): score for n, score in state["scores"].items()},
-            )
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise FolderError(f"{path} is damaged ({error}); delete it to start the run again from the beginning") from None
-
-
-def _pack(decision: "Decision") -> dict[str, Any]:
-    """A decision in plain lists; clusters as the clients of each aggregator."""
-    topology = decision.topology
-    return {
-        "asked": [[kind, layers] for kind, layers in decision.asked],
-        "kind": topology.kind,
-        "host": topology.host.tolist(),
-        "clients": [np.flatnonzero(row).tolist() for row in topology.cover],
-        "n_clients": topology.cover.shape[1],
-        "notes": {name: np.asarray(value).tolist() for name, value in topology.notes.items()},
-        "cluster": None if topology.cluster is None else topology.cluster.tolist(),
-        "squad": None if topology.squad is None else topology.squad.tolist(),
-        "follow": topology.follow,
-    }
-
-
-def _unpack(packed: dict[str, Any]) -> "Decision":
-    from fedloom.grouping import Topology
-    from fedloom.simulator import Decision
-
-    cover = np.zeros((len(packed["clients"]), packed["n_clients"]), dtype=np.bool_)
-    for row, clients in zip(cover, packed["clients"]):
-        row[clients] = True
-    notes = {name: np.array(v) if isinstance(v, list) else v for name, v in packed["notes"].items()}
-    topology = Topology(
-        cover=cover,
-        kind=packed["kind"],
-        host=np.array(packed["host"], dtype=np.int64),
-        notes=notes,
-        cluster=None if packed["cluster"] is None else np.array(packed["cluster"], dtype=np.int64),
-        squad=None if packed["squad"] is None else np.array(packed["squad"], dtype=np.int64),
-        follow=packed["follow"],
-    )
-    asked = tuple((kind, tuple(layers) if isinstance(layers, list) else layers) for kind, layers in packed["asked"])
-    return Decision(asked=asked, topology=topology)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Content of a JSON file of a record, with an error that names it."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise ValueError(f"it holds a {type(content).__name__}, not names and values")
-        return content
-    except FileNotFoundError:
-        raise FolderError(f"{path.parent} is not the folder of a run: it has no {path.name}") from None
-    except ValueError as error:
-        raise FolderError(f"{path} is damaged: {error}") from None
-
-
-def _look(folder: Path, settings: dict[str, Any]) -> None:
+def _look(folder: Path, settings: dict[str, Any], identity: str) -> None:
     """Refuse a folder that holds something else than this run."""
     if folder.exists() and not folder.is_dir():
         raise FolderError(f"{folder} is a file; --out must be a folder")
-    if not (folder / "run.json").exists():
+    if not (folder / RUN).exists():
         strangers = [p.name for p in folder.iterdir()] if folder.is_dir() else []
-        strangers = sorted(n for n in strangers if n != LOCK and not n.endswith(".tmp"))
-        if strangers:
+        strangers = sorted(n for n in strangers if n not in (LOCK, MANIFEST) and not n.endswith(".tmp"))
+        manifest = load_manifest(folder)
+        if strangers and (manifest is None or manifest.identity != identity):
             raise FolderError(f"{folder} holds other files ({', '.join(strangers[:5])}); choose an empty or new folder")
         return
-    there = read_json(folder / "run.json")
-    different = [key for key in settings if there.get(key) != json.loads(json.dumps(settings[key]))]
+    there = read_json(folder / RUN)
+    different = [key for key in settings if there.get(key) != settings[key]]
     if len(different) > 1:  # hashes differ with the seed or the scenario: no news
-        different = [key for key in different if key not in ("placement", "samples")] or different
+        different = [key for key in different if key not in HASHES] or different
     if different:
         shown = "; ".join(_difference(key, there.get(key), settings[key]) for key in different)
         raise FolderError(f"{folder} holds another run ({shown}); choose another --out or delete the folder")
 
 
-def _finished(folder: Path, resume: bool) -> dict[str, Any] | None:
-    """The summary of a finished run; None if there is something to do."""
-    finished = (folder / "summary.json").exists()
-    if not resume and (folder / "run.json").exists():
+def _difference(key: str, there: Any, here: Any) -> str:
+    if isinstance(there, dict) and isinstance(here, dict):
+        inner = [
+            _difference(f"{key}.{k}", there.get(k), here.get(k))
+            for k in sorted({*there, *here})
+            if there.get(k) != here.get(k)
+        ]
+        return "; ".join(inner[:3])
+    return f"{key} is {there} there and {here} here"
+
+
+def _finished(folder: Path, resume: bool, notes: list[str]) -> dict[str, Any] | None:
+    """The summary of a finished run whose files all fit; None if there is something to do."""
+    finished = (folder / SUMMARY).exists()
+    begun = any((folder / name).exists() for name in (RUN, SUMMARY, "checkpoint"))
+    if not resume and begun:
         state = "this run, finished" if finished else "this run, unfinished"
         todo = "delete the folder to run it again" if finished else "go on with --resume or delete the folder"
         raise FolderError(f"{folder} already holds {state}; {todo}")
-    return read_json(folder / "summary.json") if finished else None
+    if not finished:
+        return None
+    wrong = [misfit for misfit in verify(folder).misfits if misfit.file != REPORT]  # which is made of the others
+    if not wrong:
+        return read_json(folder / SUMMARY)
+    shown = "; ".join(f"{m.file}: expected {m.expected}, found {m.found}" for m in wrong)
+    notes.append(f"files of the record did not fit and were made again ({shown})")
+    return None
+
+
+def _last_checkpoint(folder: Path, identity: str, notes: list[str]) -> "Checkpoint | None":
+    """The latest checkpoint that can be believed. One that cannot is put aside with a word; if there is no other, refused."""
+    choice = choose_checkpoint(folder, identity)
+    if not choice.refused:
+        return choice.checkpoint
+    if choice.checkpoint is None:
+        raise FolderError(refusal(choice))
+    for path, error in choice.refused.items():
+        with explaining(path):
+            path.replace(path.with_name(path.name + REFUSED))  # so that it does not take the place of a good one
+        notes.append(
+            f"{path} could not be used ({error}) and was put aside; the run went on from the other checkpoint, after cloud "
+            f"round {choice.checkpoint.cloud_round}"
+        )
+    return choice.checkpoint
+
+
+def _begin(folder: Path, about: dict[str, Any], checkpoint: "Checkpoint | None") -> Manifest:
+    """Make the folder that of an unfinished run: run.json and what was measured so far, both in the manifest."""
+    try:
+        manifest = load_manifest(folder)
+    except FolderError:
+        manifest = None
+    if manifest is None or manifest.identity != about["identity"]:
+        manifest = Manifest(folder=folder, identity=about["identity"])
+    with explaining(folder / SUMMARY):
+        (folder / SUMMARY).unlink(missing_ok=True)
+        for left in [*folder.glob("*.tmp"), *folder.glob("checkpoint/*.tmp")]:
+            left.unlink()
+    files = {RUN: json_bytes(about)}
+    if checkpoint is not None:
+        files["metrics.parquet"] = metrics_bytes(checkpoint.measures)
+    manifest.write(files)
+    return manifest
 
 
 @contextmanager
@@ -274,145 +251,3 @@ def _alone_in(folder: Path) -> Iterator[None]:
             raise FolderError(f"another process is writing {folder}; wait for it or choose another --out") from None
         yield
     (folder / LOCK).unlink(missing_ok=True)
-
-
-def _difference(key: str, there: Any, here: Any) -> str:
-    if isinstance(there, dict) and isinstance(here, dict):
-        here = json.loads(json.dumps(here))
-        inner = [
-            _difference(f"{key}.{k}", there.get(k), here.get(k))
-            for k in sorted({*there, *here})
-            if there.get(k) != here.get(k)
-        ]
-        return "; ".join(inner[:3])
-    return f"{key} is {there} there and {here} here"
-
-
-def _settings(simulation: "Simulation", method: str) -> dict[str, Any]:
-    """What decides the results of a run."""
-    return {
-        "scenario": simulation.scenario.model_dump(mode="json"),
-        "method": method,
-        "seed": simulation.seed,
-        "data": simulation.dataset.name,
-        "n_params": simulation.n_params,
-        "placement": _digest(simulation.world.fleet.snapshot(0).position_m),
-        "samples": _digest(simulation.dataset.y_train, *simulation.parts),
-        "numbers": NUMBERS,
-        "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
-    }
-
-
-def _digest(*arrays: np.ndarray[Any, Any]) -> str:
-    """A short hash of arrays: files that are named in a scenario may have changed since."""
-    return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:16]
-
-
-def _circumstances(simulation: "Simulation") -> dict[str, Any]:
-    """What else one wants to know of a run."""
-    snapshot = simulation.world.fleet.snapshot(0)
-    return {
-        "clients": {
-            "n_samples": simulation.world.n_samples.tolist(),
-            "label_counts": simulation.label_counts.tolist(),
-        },
-        "cells": {
-            "centre_m": snapshot.cell_m.tolist(),
-            "radius_m": [r if math.isfinite(r) else None for r in snapshot.radius_m.tolist()],
-            "server_m": snapshot.server_m.tolist(),
-        },
-        "trained_by": simulation.engine_name,
-        "versions": {name: metadata.version(name) for name in PACKAGES},
-        "machine": {
-            "system": platform.system(),
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-        },
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-
-
-def _write_metrics(folder: Path, measures: list[Measures]) -> None:
-    import polars
-
-    _write_parquet(folder / "metrics.parquet", polars.DataFrame(measures, infer_schema_length=None))
-
-
-def _write_topology(folder: Path, simulation: "Simulation") -> None:
-    """Columns: cloud_round from which the line holds, client, aggregator (-1: takes no part), kind, host, home, x_m, y_m,
-    up_s: seconds to send a model to the aggregators, over the slowest link; cluster, where one spans several aggregators; and
-    what the grouping noted of each aggregator, such as head_power_w."""
-    import polars
-
-    frames = []
-    for place in simulation.places:
-        cover, position = place.topology.cover, place.position_m
-        aggregator, client = np.nonzero(np.vstack([cover, ~cover.any(axis=0)]))
-        aggregator[aggregator == len(cover)] = -1
-        host = np.append(place.topology.host, -1)[aggregator]
-        columns = {
-            "cloud_round": np.full(len(client), place.cloud_round),
-            "client": client,
-            "aggregator": aggregator,
-            "kind": [place.topology.kind] * len(client),
-            "host": host,
-            "home": place.home[client],
-            "x_m": position[client, 0],
-            "y_m": position[client, 1],
-            "up_s": place.up_s[client],
-        }
-        if place.topology.cluster is not None:
-            columns["cluster"] = np.append(place.topology.cluster, -1)[aggregator]
-        for name, value in place.topology.notes.items():
-            if np.shape(value) == (len(cover),):
-                columns[name] = np.append(value, np.nan)[aggregator]
-        frames.append(polars.DataFrame(columns).sort("client", "aggregator"))
-    _write_parquet(folder / "topology.parquet", polars.concat(frames, how="diagonal"))
-
-
-def _write_timeline(folder: Path, simulation: "Simulation") -> None:
-    """Columns: fedloom.simulator.timeline.Sent; merged_s is empty for what was not merged before the end."""
-    from fedloom.record.streaming import write_tables
-
-    if simulation.federation.timeline:
-        write_tables(folder / "timeline.parquet", simulation.federation.timeline.tables(), empty=("merged_s",))
-
-
-def _write_costs(folder: Path, simulation: "Simulation") -> None:
-    """Columns: cloud_round, aggregator (-1: features collected before grouping, which belong to nobody), hop, direction, links,
-    bytes, airtime_s (of computing: device seconds), energy_j. They add up to the ledger of the summary."""
-    import polars
-
-    frames = [
-        polars.DataFrame({"cloud_round": np.full(len(columns["hop"]), cloud_round), **columns})
-        for cloud_round, columns in simulation.costs
-    ]
-    if frames:
-        _write_parquet(folder / "costs.parquet", polars.concat(frames))
-
-
-def _write_parquet(path: Path, frame: Any) -> None:
-    import io
-
-    buffer = io.BytesIO()
-    frame.write_parquet(buffer)
-    _write(path, buffer.getvalue())
-
-
-def _write_json(path: Path, content: Any) -> None:
-    _write(path, (json.dumps(content, indent=1) + "\n").encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write beside, flush to disk, rename."""
-    beside = path.with_name(path.name + ".tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise

@@ -52,6 +52,7 @@ from fedloom.record.figures import (
     used_hops,
     whole,
 )
+from fedloom.record.files import write_page
 from fedloom.record.headline import headlines
 from fedloom.record.measures import TABLES, measure_meaning, measure_name
 from fedloom.record.runs import Run, by_method, common_measure
@@ -149,8 +150,7 @@ def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None
         body="\n".join(section for section in sections.values() if section),
     )
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_page(path, page.encode())
     return path
 
 

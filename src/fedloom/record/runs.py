@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedloom.record.files import FolderError, read_json
+from fedloom.record.verify import check_files
+
 if TYPE_CHECKING:
     import polars as pl
-
-# `fedloom.record.folder` is imported where it is used: it brings the simulator and torch with it.
 
 COUNTERS = ("cloud_round", "local_steps", "time_s", "energy_j", "bytes")
 MEASURES = ("accuracy", "rmse")
 PLACES = ("cloud_round", "client", "aggregator", "kind", "host", "x_m", "y_m")
+READ = ("run.json", "metrics.parquet", "topology.parquet", "timeline.parquet", "costs.parquet", "summary.json")
 DISPATCHES = (
     *("cloud_round", "edge_round", "client", "aggregator", "start_s", "compute_s", "upload_s"),
     *("arrival_s", "merged_s", "late", "moved"),
@@ -72,9 +74,8 @@ class Run:
 
 def read_run(path: Path | str) -> Run:
     """The run in folder `path`; FolderError if it holds none, or a damaged one."""
-    from fedloom.record.folder import FolderError, read_json
-
     path = Path(path)
+    check_files(path, READ)
     content = read_json(path / "run.json")
     wanted = ("scenario", "method", "seed", "clients", "cells")
     missing = [key for key in wanted if not isinstance(content, dict) or key not in content]
@@ -110,8 +111,6 @@ def find_runs(paths: Iterable[Path | str]) -> list[Run]:
     A path is a run folder, or a folder with run folders in it or in its subfolders. FolderError if a path
     holds no run or if the runs cannot be compared, some being judged by accuracy and some by rmse.
     """
-    from fedloom.record.folder import FolderError
-
     folders: dict[Path, Path] = {}
     for path in map(Path, paths):
         found = _run_folders(path)
@@ -130,8 +129,6 @@ def find_runs(paths: Iterable[Path | str]) -> list[Run]:
 
 def common_measure(runs: Sequence[Run]) -> str:
     """What all `runs` are judged by; FolderError if they differ or there are none."""
-    from fedloom.record.folder import FolderError
-
     if not runs:
         raise FolderError("there are no runs to compare")
     examples = {run.measure: run for run in runs}
@@ -158,8 +155,6 @@ def _run_folders(path: Path) -> list[Path]:
 def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
     """The frame, or None if there is no such file."""
     import polars as pl
-
-    from fedloom.record.folder import FolderError
 
     if not path.exists():
         return None

@@ -11,7 +11,7 @@ ROW_GROUP = 65_536  # lines
 
 
 def write_tables(path: Path, tables: Iterator[Mapping[str, Any]], empty: Sequence[str] = ()) -> None:
-    """One Parquet file of tables with the same columns, of which there is at least one; beside, then renamed.
+    """One Parquet file of tables with the same columns, of which there is at least one.
 
     empty: columns whose NaNs are written as missing. Few tables are in memory at once.
     """
@@ -23,18 +23,10 @@ def write_tables(path: Path, tables: Iterator[Mapping[str, Any]], empty: Sequenc
 
     first = frame(next(tables))
     source = register_io_source(lambda *_: chain([first], map(frame, tables)), schema=first.schema)
-    beside = path.with_name(path.name + ".tmp")
     try:
-        source.sink_parquet(beside, row_group_size=ROW_GROUP)
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
-        beside.replace(path)
+        source.sink_parquet(path, row_group_size=ROW_GROUP)
     except polars.exceptions.PolarsError as error:
-        beside.unlink(missing_ok=True)
         number = re.search(r"\(os error (\d+)\)", str(error))  # a full disk, which is not the table's fault
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from None
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise

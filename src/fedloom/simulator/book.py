@@ -11,7 +11,7 @@ they are known.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,34 +79,76 @@ def derive(models: list[Model], rule: Recipe, steps: int) -> Model:
     return out
 
 
+class Settlement:
+    """Models on their way to being computed, wave by wave: jobs whose starts are known are trained together.
+
+    waves: so many are trained. Between two waves it may be written down (`waiting`) and gone on with later (`skip`).
+    """
+
+    def __init__(self, target: Model) -> None:
+        self.target, self.waves = target, 0
+        self._order = _unsettled(target)
+        self._level: dict[Model, int] = {}
+        self._sums: dict[Model, Floats] = {}  # what trained jobs gave to models that wait for more of them
+        for model in self._order:  # dependencies come first
+            after_models = [self._level.get(m, 0) for m, _ in model.models]
+            after_jobs = [
+                1 + self._level.get(d.starts[s], 0) for d, at, _ in model.jobs for s in np.unique(d.start[at])
+            ]
+            self._level[model] = max(after_models + after_jobs, default=0)
+
+    @property
+    def waiting(self) -> dict[int, Floats]:
+        """Sums (P,) of models that wait for more jobs, by their place in the order, which depends on the recipes only."""
+        return {i: self._sums[model] for i, model in enumerate(self._order) if model in self._sums}
+
+    def skip(self, waves: int, waiting: Mapping[int, Floats]) -> None:
+        """Take so many waves as trained: mark the models that they finished, whose rows the caller knows."""
+        if not (0 <= waves <= max(self._level.values(), default=0) and all(0 <= i < len(self._order) for i in waiting)):
+            raise ValueError(f"{waves} waves with sums of {sorted(waiting)} do not fit {len(self._order)} models")
+        for model in self._order:
+            if self._level[model] < waves:
+                _finish(model, None, None)
+        self.waves, self._sums = waves, {self._order[i]: total for i, total in waiting.items()}
+
+    def finish(
+        self, engine: Engine | None, batches: list[int] | None = None, on_wave: Callable[[], None] | None = None
+    ) -> None:
+        """Compute the rest (without an engine: only mark it). on_wave is called after every wave that was trained."""
+        last = max(self._level.values(), default=-1)
+        for wave in range(self.waves, last + 1):
+            for model in self._order:
+                if self._level[model] == wave:
+                    _finish(model, self._sums.pop(model, None), engine)
+            if engine is not None and wave < last:
+                later = [m for m in self._order if self._level[m] > wave]
+                n_jobs = _train_wave(later, self._level, wave, self._sums, engine)
+                self.waves = wave + 1
+                if batches is not None:
+                    batches.append(n_jobs)
+                if on_wave is not None:
+                    on_wave()
+        for model in self._order:
+            model.models, model.jobs, model.rule = [], [], None
+
+
 def settle(target: Model, engine: Engine | None, batches: list[int] | None = None) -> Row | None:
     """Compute `target` and all it depends on (without an engine: only mark them). Returns its row (P,).
 
     batches: gets the number of jobs of every batch that was trained.
     """
-    order = _unsettled(target)
-    level: dict[Model, int] = {}
-    for model in order:  # dependencies come first
-        after_models = [level.get(m, 0) for m, _ in model.models]
-        after_jobs = [1 + level.get(d.starts[s], 0) for d, at, _ in model.jobs for s in np.unique(d.start[at])]
-        level[model] = max(after_models + after_jobs, default=0)
-    sums: dict[Model, Floats] = {}
-    for wave in range(max(level.values(), default=-1) + 1):
-        for model in order:
-            if level[model] == wave:
-                _finish(model, sums.pop(model, None), engine)
-        if engine is not None and wave < max(level.values()):
-            n_jobs = _train_wave([m for m in order if level[m] > wave], level, wave, sums, engine)
-            if batches is not None:
-                batches.append(n_jobs)
-    for model in order:
-        model.models, model.jobs, model.rule = [], [], None
+    Settlement(target).finish(engine, batches)
     return target.row
 
 
 def settle_all(targets: Iterable[Model], engine: Engine | None, batches: list[int] | None = None) -> None:
     """Compute several models together, in as few batches as one would take."""
-    settle(derive(list(targets), lambda rows: np.zeros(0), steps=0), engine, batches)
+    settle(together(targets), engine, batches)
+
+
+def together(targets: Iterable[Model]) -> Model:
+    """A model without values that needs all of these."""
+    return derive(list(targets), lambda rows: np.zeros(0), steps=0)
 
 
 def settled_below(roots: list[Model]) -> list[Model]:

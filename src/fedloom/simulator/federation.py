@@ -37,7 +37,7 @@ from fedloom.methods.method import Allotment
 from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.pacing import Offer, Pace, Periods, Progress, may_start, next_bound, rounds_in_box
-from fedloom.simulator.book import Dispatch, Model, Row, combine, derive, settle
+from fedloom.simulator.book import Dispatch, Model, Row, combine, derive, settle, settle_all
 from fedloom.simulator.exchange import Way, exchange
 from fedloom.simulator.features import NO_MODEL, Features, Layers
 from fedloom.simulator.ledger import NOBODY, Ledger
@@ -411,7 +411,8 @@ class Federation:
         starts = [m for f in self._flights() for m in f.dispatch.starts]
         own = [self._last_models[k] for k in sorted(self._last_models)]
         clusters = [self._cluster_models[c] for c in sorted(self._cluster_models)]
-        return [self.model, *self._edge_models, *self._reported_models, *starts, *clusters, *own]
+        looks = [models[n] for _, models in sorted(self._looks.items()) for n in sorted(models)]
+        return [self.model, *self._edge_models, *self._reported_models, *starts, *clusters, *own, *looks]
 
     @property
     def steps_done(self) -> int:
@@ -598,6 +599,7 @@ class Federation:
         if g in self.decisions:
             for kind, layers in self.decisions[g].asked:
                 self._pay_for(kind, layers)
+            settle_all(self._own_models.values(), None)  # of the run that is gone on with, which had computed them
             topology = self.decisions[g].topology
         else:
             group = one_cloud if g < self.method.warmup_rounds else self.method.group

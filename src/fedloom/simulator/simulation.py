@@ -17,7 +17,7 @@ from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
 from fedloom.mixing.noise import noise_note
 from fedloom.pacing import box_note, ladder_note
-from fedloom.simulator.book import Model, settle, settle_all, settled_below
+from fedloom.simulator.book import Model, Settlement, settle, settle_all, settled_below, together
 from fedloom.simulator.estimate import refuse_too_large
 from fedloom.simulator.features import Features
 from fedloom.simulator.federation import CloudRound, Decision, Federation, World
@@ -46,11 +46,16 @@ MakeEngine = Callable[[Task, LocalRule, int], tuple[Engine, str]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Checkpoint:
-    """Enough to go on after `cloud_round` rounds: what was measured, and the rows of the models still in use (M, P).
+    """Enough to go on after `cloud_round` rounds, or in the middle of the next one: what was measured, and the rows of the
+    models still in use (M, P).
 
     The clock is not stored: it does not depend on the models but by groupings that were decided on features, which are
     kept in `decisions`, and by accuracies that a bound on staleness went by, kept in `scores`; so it is run again without
     training, which is quick.
+
+    In the middle of a cloud round: looks, evaluations between cloud rounds since the last one; waves, batches of the training
+    under way that are done (0: between cloud rounds), and the sums they gave (P,) to models that wait for more of them, by
+    their place in the book's order. last_row (P,): of the model measured last, if theory is.
     """
 
     cloud_round: int
@@ -58,6 +63,15 @@ class Checkpoint:
     models: NDArray[np.float32]
     decisions: dict[int, Decision] = field(default_factory=dict)
     scores: dict[int, float] = field(default_factory=dict)
+    looks: int = 0
+    waves: int = 0
+    sums: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    last_row: NDArray[np.float32] | None = None
+
+    @property
+    def moment(self) -> tuple[int, int, int, int]:
+        """Of two checkpoints of a run, the later one has the larger."""
+        return self.cloud_round, self.looks, len(self.scores), self.waves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,6 +149,7 @@ class Simulation:
         self.parts = self._parts(parts, fleet.snapshot(0).home)
         n_outputs = self.dataset.n_classes or self.dataset.y_train.shape[1]
         options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
+        self.own_model = model is not None
         self.model = model or models.build(settings.model.kind, self.dataset.shape, n_outputs, seed, **options)
         self.n_params = rows.n_values(self.model)
         n_samples = np.array([len(part) for part in self.parts], dtype=np.int64)
@@ -188,6 +203,11 @@ class Simulation:
         self.measures: list[Measures] = []
         self.places: list[Place] = []
         self.cloud_rounds_done = 0
+        self._looks_done = 0  # evaluations since the last cloud round
+        self._settlement: Settlement | None = None  # the training under way
+        self._resume: Checkpoint | None = None  # until its models are back
+        self.on_wave: Callable[[], None] | None = None
+        """Called after every batch of training inside a cloud round; `checkpoint` may be taken there."""
         self._last_row: NDArray[np.float32] | None = None
         self.engine_s = 0.0  # wall seconds spent training and evaluating
         self.batches: list[int] = []  # jobs of every batch that was trained
@@ -203,6 +223,7 @@ class Simulation:
         What is measured between cloud rounds stands in `measures` when the next one is over.
         """
         every = self.scenario.evaluation.every
+        self._resume = resume
         try:
             if resume is None:
                 yield self._measure(None)
@@ -210,21 +231,27 @@ class Simulation:
                 self.measures = list(resume.measures)
                 self.federation = self._new_federation(resume.decisions, resume.scores)
             for state in self.federation.cloud_rounds(self.scenario.training.cloud_rounds):
-                replayed = resume is not None and self.cloud_rounds_done < resume.cloud_round
+                now = (self.cloud_rounds_done, self._looks_done)
+                replayed = resume is not None and now < (resume.cloud_round, resume.looks)
                 self._settle(self._looked_at(state), replayed)
                 if state.between:
                     if not replayed:
                         self._measure(state)
+                    self._looks_done += 1
                     continue
                 self._note_place(state)
                 self._look_out(state)
-                self.cloud_rounds_done = done = state.cloud_round
-                if resume is not None and done == resume.cloud_round:
+                self.cloud_rounds_done, self._looks_done = state.cloud_round, 0
+                if resume is not None and not resume.waves and state.cloud_round == resume.cloud_round:
                     self._load(resume)
-                    self._last_row = state.model.row
                 if not replayed:
-                    due = isinstance(every, EveryEdgeRounds) or done % every == 0 or state.last
+                    due = isinstance(every, EveryEdgeRounds) or state.cloud_round % every == 0 or state.last
                     yield self._measure(state) if due else None
+            if self._resume is not None:
+                raise ValueError(
+                    f"the checkpoint is of cloud round {self._resume.cloud_round}, and this run is over after "
+                    f"{self.cloud_rounds_done}: it belongs to another run; delete it to start again"
+                )
         finally:
             if self.engine is not None:
                 self.engine.close()
@@ -270,14 +297,18 @@ class Simulation:
         return float(self.engine.evaluate(model.row[None], "train").correct[0][chosen].mean())
 
     def checkpoint(self) -> Checkpoint:
-        """The state after the round that was yielded last."""
-        live = [m.row for m in settled_below(self.federation.live_models())]
+        """The state after the round that was yielded last, or, in `on_wave`, after the batch that was trained last."""
+        under_way = self._settlement
         return Checkpoint(
             cloud_round=self.cloud_rounds_done,
             measures=list(self.measures),
-            models=np.stack([row for row in live if row is not None]),
+            models=np.stack([m.row for m in self._in_use() if m.row is not None]),
             decisions=dict(self.federation.decisions),
             scores=dict(self.federation.scores),
+            looks=self._looks_done,
+            waves=0 if under_way is None else under_way.waves,
+            sums={} if under_way is None else under_way.waiting,
+            last_row=self._last_row,
         )
 
     def result(self) -> Result:
@@ -349,19 +380,40 @@ class Simulation:
 
     def _timed_settle(self, models: list[Model]) -> None:
         before = time.perf_counter()
-        settle_all(models, self.engine, self.batches)
-        self.engine_s += time.perf_counter() - before
+        outside_s = 0.0
+
+        def on_wave() -> None:
+            nonlocal outside_s
+            if self.on_wave is not None:
+                left = time.perf_counter()
+                self.on_wave()
+                outside_s += time.perf_counter() - left
+
+        self._settlement = Settlement(together(models))
+        if self._resume is not None:  # the checkpoint was taken in the middle of this
+            self._settlement.skip(self._resume.waves, self._resume.sums)
+            self._load(self._resume)
+        self._settlement.finish(self.engine, self.batches, on_wave)
+        self._settlement = None
+        self.engine_s += time.perf_counter() - before - outside_s
+
+    def _in_use(self) -> list[Model]:
+        """The settled models that the rest of the run, or the training under way, may refer to, in a fixed order."""
+        under_way = [] if self._settlement is None else [self._settlement.target]
+        return settled_below([*self.federation.live_models(), *under_way])
 
     def _load(self, checkpoint: Checkpoint) -> None:
         """Give the models of the clock that was run again the rows that were saved."""
-        live = settled_below(self.federation.live_models())
-        if len(live) != len(checkpoint.models) or checkpoint.models.shape[1:] != (self.n_params,):
+        live = self._in_use()
+        if checkpoint.models.shape != (len(live), self.n_params):
             raise ValueError(
                 f"the checkpoint holds {checkpoint.models.shape} values, this run needs ({len(live)}, {self.n_params}): "
-                f"it belongs to another scenario or version; delete the run's folder to start again, or choose another"
+                f"it belongs to another run or version; delete it to start again"
             )
         for model, row in zip(live, checkpoint.models):
             model.row = row
+        self._last_row = checkpoint.last_row
+        self._resume = None
 
     def _note_place(self, state: CloudRound) -> None:
         place = Place(

@@ -1,0 +1,85 @@
+"""The summary of a run, and what else one wants to know of it."""
+
+import math
+import os
+import platform
+import time
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:  # reading records needs no torch
+    from fedloom.simulator import Place, Simulation
+
+PACKAGES = ("fedloom", "torch", "numpy", "scipy", "polars", "safetensors", "pydantic")
+
+
+def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[str, Any]:
+    """Final and best measures, totals by hop, and how long it took."""
+    measures = simulation.measures
+    best = max(measures, key=lambda m: m.get("accuracy", -m.get("loss", math.inf)))
+    ledger = simulation.federation.ledger
+    return {
+        "final": measures[-1],
+        "best": best,
+        "ledger": ledger.table(),
+        "setup_energy_j": ledger.feature_j,
+        "topologies": [_topology(simulation, place) for place in simulation.places],
+        "wall_s": wall_s,
+        "engine_s": simulation.engine_s,
+        "jobs_per_batch": float(np.mean(simulation.batches)) if simulation.batches else None,
+        "resumed": resumed,
+        "warnings": simulation.warnings,
+    }
+
+
+def _topology(simulation: "Simulation", place: "Place") -> dict[str, Any]:
+    """A topology in figures, from the cloud round in which it came up.
+
+    links: between clients and aggregators; resource_factor: links for each client; mixing_factor: how slowly aggregators
+    agree by themselves, 1 without overlaps; label_distance: from the labels of an aggregator to all, mean and largest.
+    """
+    from fedloom.bounds import label_distance
+    from fedloom.grouping import mixing_factor
+
+    cover = place.topology.cover
+    bridged = bool((place.topology.n_reached > 1).any())
+    figures: dict[str, Any] = {
+        "cloud_round": place.cloud_round,
+        "aggregators": int(cover.any(axis=1).sum()),
+        "links": int(cover.sum()),
+        "resource_factor": float(cover.sum() / cover.any(axis=0).sum()),
+    }
+    figures["mixing_factor"] = (
+        mixing_factor(cover, simulation.world.n_samples) if bridged else float(figures["aggregators"] > 1)
+    )
+    if simulation.label_counts.any():
+        distance = label_distance(cover[cover.any(axis=1)], simulation.label_counts)
+        figures["label_distance"] = {"mean": float(distance.mean()), "most": float(distance.max())}
+    return figures
+
+
+def circumstances(simulation: "Simulation") -> dict[str, Any]:
+    """What else one wants to know of a run."""
+    snapshot = simulation.world.fleet.snapshot(0)
+    return {
+        "clients": {
+            "n_samples": simulation.world.n_samples.tolist(),
+            "label_counts": simulation.label_counts.tolist(),
+        },
+        "cells": {
+            "centre_m": snapshot.cell_m.tolist(),
+            "radius_m": [r if math.isfinite(r) else None for r in snapshot.radius_m.tolist()],
+            "server_m": snapshot.server_m.tolist(),
+        },
+        "trained_by": simulation.engine_name,
+        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }

@@ -1,0 +1,75 @@
+"""Checkpoints inside a cloud round: a run that goes on from any of them ends with the same bits."""
+
+import pytest
+
+import fedloom.record.folder as folder_module
+from fedloom.record.folder import load_checkpoint, record
+from fedloom.simulator import Simulation, make_method, scenario
+from small import for_method
+
+RESULTS = ("metrics.parquet", "topology.parquet", "timeline.parquet", "costs.parquet", "model.safetensors")
+
+
+class Stopped(Exception):
+    pass
+
+
+CASES = {
+    "hierfedavg": [],
+    "csahfl": [],  # late updates
+    "fedavg": ["evaluation.theory=true"],  # bounds look at the model measured last
+    "fedat:n_tiers=3": ["evaluation.every={edge_rounds: 1}"],  # an immediate cloud, looked at between its rounds
+    "ltc:n_clusters=2:box_s=6": [],  # grouping by updates, which are starts too; rounds of each cluster
+    "geographic": [  # a fast cluster is rounds ahead of what is looked at, and its devices of both
+        *("evaluation={every: {edge_rounds: 1}, models: devices}", "training.edge_rounds=6"),
+        *("fleet.compute.law.high=9", "fleet.device_device={kind: rate, bit_s: 1.0e+6}"),
+    ],
+    "hiflash_r:every=2": ["task.partition={kind: drawn, samples_per_client: 20}"],  # training for a bound on staleness
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_from_every_wave_of_training_to_the_same_bits(text, tmp_path, monkeypatch):
+    made, _ = for_method("hierfedavg", cloud_rounds=2, edge_rounds=3)
+
+    def run(name, **options):
+        simulation = Simulation(scenario(made, CASES[text]), make_method(text), 1, n_workers=1)
+        return record(simulation, text, tmp_path / name, checkpoint_every_s=0, **options)
+
+    moments = []
+    real = folder_module.save_checkpoint
+
+    def save(folder, checkpoint, identity):
+        real(folder, checkpoint, identity)
+        moments.append(checkpoint.moment)
+
+    monkeypatch.setattr(folder_module, "save_checkpoint", save)
+    run("whole")
+    total = len(moments)
+    assert moments == sorted(moments) and sum(waves > 0 for *_, waves in moments) >= 4
+    if CASES[text] and "every" in CASES[text][0]:
+        assert any(looks > 0 for _, looks, *_ in moments)
+    for stop in range(1, total, max(1, total // 8)):
+        moments.clear()
+
+        def save_and_stop(folder, checkpoint, identity, stop=stop):
+            save(folder, checkpoint, identity)
+            if len(moments) == stop:
+                raise Stopped
+
+        monkeypatch.setattr(folder_module, "save_checkpoint", save_and_stop)
+        with pytest.raises(Stopped):
+            run(f"{stop}")
+        monkeypatch.setattr(folder_module, "save_checkpoint", save)
+        assert load_checkpoint(tmp_path / f"{stop}").moment == moments[-1]
+        run(f"{stop}", resume=True)
+        assert len(moments) == total  # nothing was trained twice
+        for file in RESULTS:
+            assert (tmp_path / f"{stop}" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), (stop, file)
+
+
+def test_a_short_cloud_round_has_no_checkpoint_inside(small, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(folder_module, "save_checkpoint", lambda folder, checkpoint, identity: seen.append(checkpoint))
+    record(Simulation(scenario(small), make_method("hierfedavg"), 0, n_workers=1), "hierfedavg", tmp_path / "a")
+    assert [(c.cloud_round, c.waves) for c in seen] == [(1, 0), (2, 0), (3, 0), (4, 0)]
