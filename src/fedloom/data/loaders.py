@@ -42,13 +42,15 @@ class Description:
 class GaussianSettings(Settings):
     """The generated dataset `gaussian`: each class a mixture of Gaussians, labels balanced."""
 
-    n_classes: int = Field(10, ge=2)
-    n_features: int = Field(20, ge=1)
-    n_train: int = Field(4000, ge=1)
-    n_test: int = Field(2000, ge=1)
-    modes_per_class: int = Field(2, ge=1)
-    spread: float = Field(0.75, gt=0, description="standard deviation of the modes' centres, in units of the noise")
-    seed: int = Field(0, ge=0, description="of the data; independent of a run's seed")
+    n_classes: int = Field(10, ge=2, le=100_000)
+    n_features: int = Field(20, ge=1, le=1_000_000)
+    n_train: int = Field(4000, ge=1, le=100_000_000)
+    n_test: int = Field(2000, ge=1, le=100_000_000)
+    modes_per_class: int = Field(2, ge=1, le=10_000)
+    spread: float = Field(
+        0.75, gt=0, le=1e6, description="standard deviation of the modes' centres, in units of the noise"
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="of the data; independent of a run's seed")
 
 
 DATASETS: dict[str, Description] = {
