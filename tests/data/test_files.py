@@ -65,7 +65,7 @@ def write_tar(path, members):
 @pytest.mark.parametrize("sub", ["mnist", ".", "MNIST/raw"])
 def test_idx_files_are_read_gzipped_or_plain_in_each_layout(tmp_path, compress, sub):
     write_idx(tmp_path / sub, compress=compress)
-    data = load("mnist", tmp_path)
+    data = load("mnist:own", tmp_path)
     assert np.array_equal(data.x_train[:, 0], IMAGES) and data.x_train.shape == (5, 1, 6, 7)
     assert np.array_equal(data.y_test, LABELS)
 
@@ -76,7 +76,7 @@ def test_an_installed_system_package_is_found(tmp_path, monkeypatch):
     source = files.SOURCES["fashion-mnist"]
     changed = files.Source(alternatives=source.alternatives, system=(str(tmp_path / "package"),), home=source.home)
     monkeypatch.setitem(files.SOURCES, "fashion-mnist", changed)
-    assert load("fashion-mnist").n_train == 5
+    assert load("fashion-mnist:own").n_train == 5
 
 
 def test_directory_comes_before_the_environment_and_that_before_the_cache(tmp_path, monkeypatch):
@@ -117,7 +117,7 @@ def test_an_incomplete_folder_is_told_what_it_lacks(tmp_path):
     write_idx(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(FileNotFoundError, match="has 3 of 4 files and lacks t10k-labels-idx1-ubyte"):
-        load("mnist", tmp_path)
+        load("mnist:own", tmp_path)
 
 
 def test_files_of_two_places_are_never_mixed(tmp_path):
@@ -146,7 +146,7 @@ def test_a_dataset_without_downloads_says_so(tmp_path):
         (lambda data: data[:9], "expected a header of 16 bytes, got 9 bytes in all"),
         (
             lambda data: gzip.compress(data)[:-20],
-            "unpack to .* bytes and then fail .* have 47040016 bytes; get the file",
+            r"damaged or cut short \(Compressed file ended .*\); get the file again",
         ),
         (lambda data: gzip.compress(data)[:-8] + b"12345678", "damaged or cut short"),
         (lambda data: b"\x1f\x8bnonsense and more of it", "damaged or cut short"),
@@ -158,23 +158,25 @@ def test_a_damaged_idx_file_is_named_with_what_is_wrong(tmp_path, damage, messag
     path = tmp_path / "train-images-idx3-ubyte"
     path.write_bytes(damage(idx(IMAGES)))
     with pytest.raises(ValueError, match=rf"train-images-idx3-ubyte.*{message}"):
-        load("mnist", tmp_path)
+        load("mnist:own", tmp_path)
 
 
 def test_labels_out_of_range_are_refused(tmp_path):
     write_idx(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS + 10)))
-    with pytest.raises(ValueError, match=r"y_train of mnist must lie in 0..9, got 13"):
-        load("mnist", tmp_path)
+    with pytest.raises(
+        ValueError, match=r"train-labels-idx1-ubyte.gz: labels must lie in 0..9, got 13 at index 0, and 4 more"
+    ):
+        load("mnist:own", tmp_path)
 
 
 def test_files_of_the_other_dataset_with_the_same_names_are_recognised(tmp_path, monkeypatch):
     write_idx(tmp_path)
     known = {hashlib.md5(idx(IMAGES)).hexdigest(): ("mnist", "train-images-idx3-ubyte")}
     monkeypatch.setattr(files, "_KNOWN", known)
-    assert load("mnist", tmp_path).n_train == 5
+    assert load("mnist:own", tmp_path).n_train == 5
     with pytest.raises(ValueError, match="is train-images-idx3-ubyte of mnist, not of fashion-mnist"):
-        load("fashion-mnist", tmp_path)
+        load("fashion-mnist:own", tmp_path)
 
 
 def test_check_tells_published_files_from_others(tmp_path, monkeypatch):
@@ -192,7 +194,7 @@ def test_cifar10_rows_are_label_and_planes(tmp_path, sub):
     batches = [cifar_rows(4, 1, seed) for seed in range(6)]
     for name, rows in zip(CIFAR10, batches):
         (tmp_path / sub / name.split("/")[1]).write_bytes(rows.tobytes())
-    data = load("cifar10", tmp_path)
+    data = load("cifar10:own", tmp_path)
     assert data.x_train.shape == (20, 3, 32, 32) and data.x_test.shape == (4, 3, 32, 32)
     assert data.x_train[9, 2, 3, 4] == batches[2][1, 1 + 2 * 1024 + 3 * 32 + 4]
     assert data.y_train.tolist() == [0, 1, 2, 3] * 5
@@ -201,7 +203,7 @@ def test_cifar10_rows_are_label_and_planes(tmp_path, sub):
 def test_cifar_archives_are_read_without_unpacking(tmp_path):
     batches = {name: cifar_rows(2, 1, seed).tobytes() for seed, name in enumerate(CIFAR10)}
     write_tar(tmp_path / "cifar10" / "cifar-10-binary.tar.gz", {"cifar-10-batches-bin/readme.html": b"x"} | batches)
-    data = load("cifar10", tmp_path)
+    data = load("cifar10:own", tmp_path)
     assert data.x_train[2:4].tobytes() == cifar_rows(2, 1, 1)[:, 1:].tobytes()
     assert [p.name for p in (tmp_path / "cifar10").iterdir()] == ["cifar-10-binary.tar.gz"]
     assert check("cifar10", tmp_path)[0].n_bytes == 2 * 3073
@@ -212,7 +214,7 @@ def test_cifar100_labels_are_the_fine_ones(tmp_path):
     rows[:, 0], rows[:, 1] = 19, [99, 0, 50]
     members = {"cifar-100-binary/train.bin": rows.tobytes(), "cifar-100-binary/test.bin": rows[:1].tobytes()}
     write_tar(tmp_path / "cifar-100-binary.tar.gz", members)
-    data = load("cifar100", tmp_path)
+    data = load("cifar100:own", tmp_path)
     assert data.y_train.tolist() == [99, 0, 50] and data.n_classes == 100
     assert np.array_equal(data.x_train.reshape(3, -1), rows[:, 2:])
 
@@ -222,14 +224,14 @@ def test_damaged_archives_and_batches_are_named(tmp_path):
     path = tmp_path / "cifar-100-binary.tar.gz"
     write_tar(path, members)
     with pytest.raises(ValueError, match=r"cifar-100-binary.tar.gz has no cifar-100-binary/test.bin"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
     path.write_bytes(path.read_bytes()[:4000])
     with pytest.raises(ValueError, match=r"cifar-100-binary.tar.gz: damaged or cut short \(4000 bytes"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
     members["cifar-100-binary/test.bin"] = cifar_rows(2, 2).tobytes()[:-1]
     write_tar(path, members)
     with pytest.raises(ValueError, match="expected whole rows of 3074 bytes, got 6147 bytes, 1 rows and 3073 bytes"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
 
 
 def test_links_in_an_archive_are_not_followed(tmp_path):
@@ -239,7 +241,7 @@ def test_links_in_an_archive_are_not_followed(tmp_path):
             entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
             tar.addfile(entry)
     with pytest.raises(ValueError, match=r"has no cifar-100-binary/test.bin, cifar-100-binary/train.bin"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
 
 
 def svhn_arrays(n):
@@ -255,7 +257,7 @@ def write_svhn(folder):
 
 def test_svhn_ten_means_zero_and_the_sample_comes_first(tmp_path):
     write_svhn(tmp_path / "svhn")
-    data = load("svhn", tmp_path)
+    data = load("svhn:own", tmp_path)
     assert data.x_train.shape == (12, 3, 32, 32)
     assert data.x_train[7, 2, 5, 6] == svhn_arrays(12)["X"][5, 6, 2, 7]
     assert data.y_test.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]
@@ -267,14 +269,17 @@ def test_svhn_ten_means_zero_and_the_sample_comes_first(tmp_path):
         ({"X": svhn_arrays(3)["X"]}, r"expected arrays X, y, lacks y, has \['X'\]"),
         (svhn_arrays(3) | {"X": np.zeros((3, 32, 32), np.uint8)}, r"expected X of shape \(32, 32, 3, n\)"),
         (svhn_arrays(3) | {"y": np.zeros((2, 1), np.uint8)}, "expected 3 labels, one for each image, got 2"),
-        (svhn_arrays(3) | {"y": np.zeros((3, 1), np.uint8)}, r"expected labels y in 1..10, got \[0\]"),
+        (
+            svhn_arrays(3) | {"y": np.zeros((3, 1), np.uint8)},
+            r"labels y must lie in 1..10, got 0 at index \[0, 0\], and 2 more",
+        ),
     ],
 )
 def test_other_matlab_files_are_refused(tmp_path, arrays, message):
     write_svhn(tmp_path)
     savemat(tmp_path / "test_32x32.mat", arrays)
     with pytest.raises(ValueError, match=rf"test_32x32.mat: {message}"):
-        load("svhn", tmp_path)
+        load("svhn:own", tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 100, 3000])
@@ -282,8 +287,8 @@ def test_a_matlab_file_that_is_cut_short_is_named(tmp_path, keep):
     write_svhn(tmp_path)
     path = tmp_path / "train_32x32.mat"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=rf"train_32x32.mat: cannot be read as a Matlab file of {keep} bytes"):
-        load("svhn", tmp_path)
+    with pytest.raises(ValueError, match=rf"train_32x32.mat: cannot be read as a Matlab file of {keep:,} bytes"):
+        load("svhn:own", tmp_path)
 
 
 def write_windows(path, **changes):
@@ -312,7 +317,9 @@ def test_windows_of_another_shape_or_with_objects_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"expected X \(n, 128, 6\), y \(n,\) and user \(n,\), got .* and \(3,\)"):
         load("hapt", tmp_path)
     write_windows(path, user=np.array([None] * 28))
-    with pytest.raises(ValueError, match=r"hapt_windows.npz: cannot be read as an .npz file .*allow_pickle=False"):
+    with pytest.raises(
+        ValueError, match=r"hapt_windows.npz, array user: holds Python objects, which are never unpickled"
+    ):
         load("hapt", tmp_path)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ValueError, match=r"hapt_windows.npz: .* of 200 bytes"):
@@ -406,7 +413,7 @@ def home(tmp_path, monkeypatch):
 
 def test_fetched_files_are_found_afterwards(home, tmp_path):
     assert fetch("fashion-mnist") == tmp_path / "cache" / "fashion-mnist"
-    assert np.array_equal(load("fashion-mnist").x_train[:, 0], IMAGES)
+    assert np.array_equal(load("fashion-mnist:own").x_train[:, 0], IMAGES)
     for path in home.iterdir():
         path.unlink()
     fetch("fashion-mnist")  # nothing to download any more

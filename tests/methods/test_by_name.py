@@ -97,7 +97,7 @@ def test_values_become_what_the_option_is(value, annotation, expected):
         ("hhfl:disable_links=[[18,1],[3]]", "must be a list of [a whole number, a whole number], got"),
         ("hhfl:stages=[[0,5]]", "must be a list of [a whole number, a whole number, a whole number] or nothing (null)"),
         ("hhfl:stages=[[1,5,5]]", "the first stage must start at step 0, got 1"),
-        ("ltc:z=[", "the value of option z of method ltc, '[', line 2, column 1: not valid YAML: "),
+        ("ltc:z=[", "the value of option z of method ltc cannot be read: '[', line 2, column 1: not valid YAML: "),
         ("csahfl:p=1000", "p must be at most 50 directions of a signature (3 as published), got 1,000"),
         ("pacfl:p=51", "p must be at most 50 directions"),
         ("ltc:n_trials=100000000", "n_trials must be at most 1,000,000, got 100,000,000"),

@@ -11,11 +11,10 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedloom._settings import FilePath, Pair, Row, Settings, Triple
 from fedloom.fleet import links, placement
+from fedloom.fleet.placement import FAR_M, MOST_DEVICES
 
 # Bounds far outside of anything that exists, and far inside of what numbers can hold: no time, energy or rate that is made of
 # them overflows.
-MOST_DEVICES = 1_000_000
-FAR_M = 1e9
 SLOWEST = 1e-9  # steps or cycles a second
 Count = Annotated[int, Field(ge=0, le=MOST_DEVICES)]
 Coordinate = Annotated[float, Field(ge=-FAR_M, le=FAR_M)]  # m

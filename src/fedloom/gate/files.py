@@ -78,10 +78,11 @@ def read_text(path: str | os.PathLike[str], what: str = "a text file", most: int
 def gunzip(data: bytes, where: str, most: Callable[[bytes], int] | int = MOST_BYTES, n_head: int = 16) -> bytes:
     """What a gzip file holds, if it is at most `most` bytes: a number, or a function of the first `n_head` bytes (a header that
     declares the size). Nothing beyond is unpacked."""
-    return _all_of(gzip.GzipFile(fileobj=io.BytesIO(data)), where, most, n_head)
+    return unpacked(gzip.GzipFile(fileobj=io.BytesIO(data)), where, most, n_head)
 
 
-def _all_of(stream: Any, where: str, most: Callable[[bytes], int] | int, n_head: int) -> bytes:
+def unpacked(stream: Any, where: str, most: Callable[[bytes], int] | int = MOST_BYTES, n_head: int = 16) -> bytes:
+    """All that a stream gives, in the same way: an open member of an archive, say."""
     parts: list[bytes] = []
     n, limit = 0, n_head if callable(most) else most
     try:
@@ -96,10 +97,22 @@ def _all_of(stream: Any, where: str, most: Callable[[bytes], int] | int, n_head:
                     "to do harm; get the file again"
                 )
     except (EOFError, OSError, zlib.error) as error:
-        raise Refused(
-            f"{where}: damaged or cut short: unpacks to {n:,} bytes and then fails ({one_line(str(error))}); get the file again"
-        ) from None
+        raise Refused(f"{where}: damaged or cut short ({one_line(str(error))}); get the file again") from None
     return b"".join(parts)
+
+
+class Bounded:
+    """A stream of which at most so many bytes can be read in all: an archive whose members are gone through one by one."""
+
+    def __init__(self, stream: Any, where: str, most: int = MOST_BYTES) -> None:
+        self.stream, self.where, self.most, self.n_read = stream, where, most, 0
+
+    def read(self, n_bytes: int) -> bytes:
+        data: bytes = self.stream.read(n_bytes)
+        self.n_read += len(data)
+        if self.n_read > self.most:
+            raise Refused(f"{self.where}: unpacks to more than {self.most:,} bytes; get the file again")
+        return data
 
 
 def _must_be_regular(mode: int, name: str, what: str) -> None:

@@ -61,7 +61,7 @@ def _option(name: str, make: Callable[..., Method], option: str) -> tuple[str, A
         wanted = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
         raise Refused(f"option {shown(option)} of method {name} is not known; {hint} with defaults: {wanted}")
     annotation = get_type_hints(make)[key]
-    value = yaml_text.read(text, f"the value of option {key} of method {name}, {shown(text)}")
+    value = yaml_text.read(text, f"the value of option {key} of method {name} cannot be read: {shown(text)}")
     try:
         return key, read(value, annotation, text.strip())
     except Refused as error:
