@@ -53,7 +53,7 @@ class Child:
 
     def arrays(self, data: bytes, where: str, what: str) -> Arrays:
         """The arrays that the parser finds in a file. Refused: it found fault with it, crashed, or took too long."""
-        room = SPARE_BYTES + 3 * min(MOST_BYTES, DEFLATE_RATIO * len(data))
+        room = SPARE_BYTES * (2 + 3 * min(MOST_BYTES, DEFLATE_RATIO * len(data)) // SPARE_BYTES)  # in whole steps
         process = self._started(room)
         late = threading.Event()
 

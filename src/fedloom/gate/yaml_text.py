@@ -51,16 +51,24 @@ def read(text: str, where: str) -> Any:
     return _Reader(text, where).value()
 
 
-def place(text: str, path: Sequence[str], *, of_key: bool = False) -> tuple[int, int] | None:
-    """Line and column, from 1, of the value at a path of keys and list indices, or of its key; of the nearest value above it that
-    is there. None where the text itself cannot be read."""
+def places(text: str, paths: Sequence[Sequence[str]]) -> list[tuple[int, int] | None]:
+    """Line and column, from 1, of what is at each path of keys and list indices: of the key itself in a mapping, of the item in
+    a list; where there is nothing at a path, of the nearest above it. One pass for all of them. The text is one that can be read.
+
+    >>> places("fleet:\\n  n_devices: 3\\n  centre: [1, x]", [["fleet", "centre", "1"], ["fleet", "homes"]])
+    [(3, 15), (1, 1)]
+    """
     reader = _Reader(text, "")
-    reader.sought, reader.of_key = tuple(path), of_key
-    try:
-        reader.value()
-    except Refused:
-        return None
-    return reader.found
+    reader.sought = {}
+    for path in paths:
+        for n in range(len(path) + 1):
+            reader.sought[tuple(path[:n])] = None
+    reader.value()
+    best: list[tuple[int, int] | None] = []
+    for path in paths:
+        found = [reader.sought[tuple(path[:n])] for n in range(len(path), -1, -1)]
+        best.append(next((place for place in found if place is not None), None))
+    return best
 
 
 class _Reader:
@@ -68,10 +76,7 @@ class _Reader:
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
-        self.sought: tuple[str, ...] | None = None
-        self.of_key = False
-        self.found: tuple[int, int] | None = None
-        self.n_found = -1
+        self.sought: dict[tuple[str, ...], tuple[int, int] | None] | None = None  # the places of these paths, once seen
 
     def value(self) -> Any:
         n_bytes = len(self.text.encode("utf-8", errors="replace"))
@@ -99,7 +104,7 @@ class _Reader:
         return result
 
     def _node(self, events: Iterator[Any], event: Any, path: tuple[str, ...], depth: int) -> Any:
-        self._see(event, path, is_key=False)
+        self._see(event, path)
         if isinstance(event, yaml.AliasEvent):
             self._refuse(event, f"aliases such as *{_short(event.anchor)} are not read; write the value itself")
         if event.anchor is not None:
@@ -135,7 +140,7 @@ class _Reader:
                 self._refuse(event, f"more than {MOST_KEYS:,} keys in one place; no setting has so many")
             marks[key] = event.start_mark
             below = path if self.sought is None else (*path, key)
-            self._see(event, below, is_key=True)
+            self._see(event, below)
             found[key] = self._node(events, next(events), below, depth + 1)
         return found
 
@@ -161,13 +166,9 @@ class _Reader:
                 self._refuse(event, f"{shown(text)} can be read in two ways; {instead}")
         return text
 
-    def _see(self, event: Any, path: tuple[str, ...], *, is_key: bool) -> None:
-        if self.sought is None or path != self.sought[: len(path)] or len(path) < self.n_found:
-            return
-        if self.of_key and not is_key and len(path) == self.n_found:
-            return
-        self.n_found = len(path)
-        self.found = (event.start_mark.line + 1, event.start_mark.column + 1)
+    def _see(self, event: Any, path: tuple[str, ...]) -> None:
+        if self.sought is not None and path in self.sought and self.sought[path] is None:
+            self.sought[path] = (event.start_mark.line + 1, event.start_mark.column + 1)
 
     def _refuse(self, event: Any, what: str) -> NoReturn:
         mark = event.start_mark

@@ -5,6 +5,7 @@ Files pass the gate: fedloom.gate.yaml_text and json_text say what is refused as
 """
 
 import difflib
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ NotNegative = Annotated[float, Field(ge=0, le=1e9)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]  # of rounds, steps, samples of a batch, widths: more would never end
 Total = Annotated[int, Field(ge=1, le=1_000_000_000)]  # of what may be a product of two of them
 LOCAL_STEPS = 5  # of an edge round, unless the scenario says
+_OF_UNION = re.compile(r"tuple\[|constrained-|(float|int|str)$")  # how pydantic names the parts of a union
 MOST_PROBLEMS = 20  # listed at once
 MOST_KEY_PARTS = 16  # of a change such as training.lr=0.05
 
@@ -201,14 +203,19 @@ def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Seque
     content.setdefault("name", name_of(path.stem))
     changed = [change.partition("=")[0].strip() for change in changes]
 
-    def place(keys: list[str], of_key: bool) -> str:
-        at = ".".join(keys)
-        if path.suffix == ".json" or any(f"{at}.".startswith(f"{key}.") or key.startswith(f"{at}.") for key in changed):
-            return ""
-        found = yaml_text.place(text, keys, of_key=of_key)
-        return "" if found is None else f", line {found[0]}, column {found[1]}"
+    def places(paths: list[list[str]]) -> list[str]:
+        if path.suffix == ".json":
+            return [""] * len(paths)
+        found = [None if _touched(keys, changed) else at for keys, at in zip(paths, yaml_text.places(text, paths))]
+        return ["" if at is None else f", line {at[0]}, column {at[1]}" for at in found]
 
-    return _validated(_changed(content, changes), str(path), place)
+    return _validated(_changed(content, changes), str(path), places)
+
+
+def _touched(path: Sequence[str], changed: Sequence[str]) -> bool:
+    """Whether a change from outside of the file has to do with a key in it."""
+    at = ".".join(path)
+    return any(f"{at}.".startswith(f"{key}.") or key.startswith(f"{at}.") for key in changed)
 
 
 def names() -> dict[str, Path]:
@@ -263,26 +270,32 @@ def _changed(content: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     return content
 
 
-def _nowhere(_keys: list[str], _of_key: bool) -> str:
-    return ""
+def _nowhere(paths: list[list[str]]) -> list[str]:
+    return [""] * len(paths)
 
 
-def _validated(content: dict[str, Any], where: str, place: Callable[[list[str], bool], str] = _nowhere) -> Scenario:
-    """The scenario, or one line for each thing that is wrong with it; `place` says where in the file a key is."""
+def _validated(
+    content: dict[str, Any], where: str, places: Callable[[list[list[str]]], list[str]] = _nowhere
+) -> Scenario:
+    """The scenario, or one line for each thing that is wrong with it; `places` says where in the file keys are."""
     try:
         return Scenario.model_validate(content)
     except ValidationError as error:
-        problems = [_problem(problem) for problem in error.errors(include_url=False)[:MOST_PROBLEMS]]
-        lines = [f"{where}{place(path, of_key)}: {line}" for path, of_key, line in problems]
-        if error.error_count() > MOST_PROBLEMS:
-            lines.append(f"{where}: and {error.error_count() - MOST_PROBLEMS:,} more")
+        found = [
+            p for p in error.errors(include_url=False) if p["type"] != "too_short" or not p["input"]
+        ]  # else: an item's fault
+        problems = [_problem(problem) for problem in found[:MOST_PROBLEMS]]
+        at = places([path for path, _ in problems])
+        lines = list(dict.fromkeys(f"{where}{place}: {line}" for place, (_, line) in zip(at, problems)))
+        if len(found) > MOST_PROBLEMS:
+            lines.append(f"{where}: and {len(found) - MOST_PROBLEMS:,} more")
         raise ScenarioError("\n".join(lines)) from None
     except RecursionError:
         raise ScenarioError(f"{where}: nested too deeply") from None
 
 
-def _problem(problem: Any) -> tuple[list[str], bool, str]:
-    """One problem: the key as written in the file, whether it is the key itself that is wrong, and what to do."""
+def _problem(problem: Any) -> tuple[list[str], str]:
+    """One problem: the path of the key as written in the file, and what to do."""
     location, kind = problem["loc"], problem["type"]
     path, known = _path_and_keys(location)
     key = _short(".".join(path)) or "the scenario"
@@ -291,20 +304,22 @@ def _problem(problem: Any) -> tuple[list[str], bool, str]:
     if kind == "extra_forbidden":
         close = difflib.get_close_matches(str(path[-1])[:100], known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-        return path, True, f"unknown key {key}; {hint}"
+        return path, f"unknown key {key}; {hint}"
     if kind == "missing":
-        return path, False, f"{key} is missing"
+        return path, f"{key} is missing"
     if kind.startswith("union_tag"):
         context = problem.get("ctx", {})
         tag = context.get("tag")
         wanted = context.get("expected_tags", "")
-        return path, False, f"{key} must have a kind out of {wanted}" + (f", got {shown(tag)}" if tag else "")
+        return path, f"{key} must have a kind out of {wanted}" + (f", got {shown(tag)}" if tag else "")
+    if kind in ("model_type", "dict_type"):
+        return path, f"{key} must hold keys and values{got}"
     message = one_line(problem["msg"].removeprefix("Value error, "), 400)
-    message = message.replace("Input should be", "must be").replace("Field required", "is missing")
+    message = message.replace("Input should be", "must be").replace("a valid tuple", "a list")
     if kind == "value_error":
-        return path, False, f"{key}: {message}"
+        return path, f"{key}: {message}"
     instead = _instead(kind, came)
-    return path, False, f"{key} {message[0].lower() + message[1:]}{got}{instead}"
+    return path, f"{key} {message[0].lower() + message[1:]}{got}{instead}"
 
 
 def _instead(kind: str, came: Any) -> str:
@@ -335,6 +350,8 @@ def _path_and_keys(location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
         tagged = [k for k in kinds if part == getattr(k.model_fields.get("kind"), "default", None)]
         if tagged and len(kinds) > 1:
             kinds = tagged
+            continue
+        if isinstance(part, str) and ((path and _OF_UNION.match(part)) or part in {k.__name__ for k in kinds}):
             continue
         path.append(str(part))
         if isinstance(part, int):
