@@ -6,6 +6,7 @@ import http.server
 import io
 import tarfile
 import threading
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from scipy.io import savemat
 
 from fedloom.data import check, fetch, files, find, load, places
+from fedloom.gate.files import Bounded
 
 IMAGES = np.arange(5 * 6 * 7, dtype=np.uint8).reshape(5, 6, 7)
 LABELS = np.array([3, 1, 4, 1, 5], dtype=np.uint8)
@@ -430,3 +432,124 @@ def test_a_failed_download_names_address_and_ways_out(home, tmp_path):
     (home / "train-images-idx3-ubyte.gz").unlink()
     with pytest.raises(OSError, match=r"could not download http://127.0.0.1.*--from DIR"):
         fetch("fashion-mnist", tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_changed_pixel_of_a_published_file_is_found_before_it_is_parsed(tmp_path, monkeypatch, compress):
+    write_idx(tmp_path, compress=compress)
+    known = {f.name.removesuffix(".gz"): f for f in tmp_path.iterdir()}
+    right = {
+        name: files.Published(md5=hashlib.md5(data).hexdigest(), n_bytes=len(data))
+        for name, path in known.items()
+        for data in [gzip.decompress(path.read_bytes()) if compress else path.read_bytes()]
+    }
+    monkeypatch.setitem(files.SOURCES, "mnist", files.Source(alternatives=(right,), home="x"))
+    assert load("mnist", tmp_path).n_train == 5  # the published files
+    changed = IMAGES.copy()
+    changed[2, 3, 4] ^= 1
+    write_idx(tmp_path, compress=compress, images=changed)
+    monkeypatch.setattr(files.formats, "idx", None)  # nothing may be parsed
+    with pytest.raises(
+        ValueError, match=r"is not the published file of mnist \(expected md5 .*, got .*--set task.dataset=mnist:own"
+    ):
+        load("mnist", tmp_path)
+    monkeypatch.undo()
+    assert load("mnist:own", tmp_path).x_train[2, 0, 3, 4] == changed[2, 3, 4]
+
+
+def test_only_datasets_with_files_can_be_ones_own():
+    with pytest.raises(ValueError, match="dataset digits has no files that could be your own; leave out :own"):
+        load("digits:own")
+    with pytest.raises(ValueError, match="unknown dataset 'mnistt:own'; nearest: mnist"):
+        load("mnistt:own")
+
+
+def test_an_archive_with_a_known_hash_is_compared_before_it_is_opened(tmp_path):
+    members = {f"cifar-100-binary/{name}.bin": cifar_rows(2, 2).tobytes() for name in ("train", "test")}
+    write_tar(tmp_path / "cifar-100-binary.tar.gz", members)
+    with pytest.raises(ValueError, match=r"is not the published file of cifar100 \(expected md5 03b5dce0"):
+        load("cifar100", tmp_path)
+    assert load("cifar100:own", tmp_path).n_train == 2
+
+
+def test_a_size_that_is_not_the_published_one_is_refused(tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.bin").write_bytes(cifar_rows(2, 2).tobytes())
+    with pytest.raises(
+        ValueError, match=r"train.bin is not the published file .*expected 153,700,000 bytes, got 6,148"
+    ):
+        load("cifar100", tmp_path)
+
+
+@pytest.mark.parametrize("at", [(145, 8), (184, 0), (185, 255)])
+def test_a_matlab_file_that_crashes_its_reader_is_one_line(tmp_path, at):
+    write_svhn(tmp_path)
+    savemat(tmp_path / "train_32x32.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.ones((2, 1), np.uint8)})
+    data = bytearray((tmp_path / "train_32x32.mat").read_bytes())
+    data[at[0]] = at[1]
+    (tmp_path / "train_32x32.mat").write_bytes(data)
+    with pytest.raises(ValueError, match=r"train_32x32.mat: cannot be read as a Matlab file of .* bytes") as caught:
+        load("svhn:own", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mnist", "mnist:own"])
+def test_a_gzip_bomb_is_not_unpacked(tmp_path, name):
+    write_idx(tmp_path)
+    bomb = idx(IMAGES) + bytes(100_000_000)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bomb, 9))
+    tracemalloc.start()
+    try:
+        most = "47,040,016" if name == "mnist" else "226"
+        with pytest.raises(ValueError, match=f"unpacks to more than {most} bytes"):
+            load(name, tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < (110_000_000 if name == "mnist" else 5_000_000)
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "Bounded", lambda stream, where: Bounded(stream, where, 1_000_000))
+    write_tar(tmp_path / "cifar-100-binary.tar.gz", {"junk": bytes(3_000_000), "cifar-100-binary/train.bin": b"x"})
+    with pytest.raises(ValueError, match="unpacks to more than 1,000,000 bytes"):
+        load("cifar100:own", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": np.repeat(0.5, 28)}, "y must hold whole numbers, got float64"),
+        ({"y": np.repeat(6, 28)}, r"y must lie in 0\.\.5, got 6 at index 0, and 27 more"),
+        ({"y": np.repeat("1", 28)}, "y must hold whole numbers, got <U1"),
+        ({"user": np.repeat(-1, 28)}, r"user must lie in 0\.\.1e\+09, got -1"),
+        ({"X": np.full((28, 128, 6), "1.0")}, "X must hold real numbers"),
+        ({"X": np.full((28, 128, 6), np.nan)}, r"X must be finite, got nan at index \[0, 0, 0\]"),
+        ({"X": np.full((28, 128, 6), 1e300)}, r"X must lie in .*, got 1e\+300"),
+        ({"X": np.full((28, 128, 6), 1j)}, "X must hold real numbers, got complex128"),
+    ],
+)
+def test_windows_of_other_values_are_refused_with_the_first_of_them(tmp_path, changes, message):
+    write_windows(tmp_path / "hapt_windows.npz", **changes)
+    with pytest.raises(ValueError, match=rf"hapt_windows.npz: {message}"):
+        load("hapt", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (b"1 7 1 1 nan\n", "columns must lie in"),
+        (b"1 7 1.5 1 100\n", "expected whole numbers, but row 1 has others"),
+        (b"1 7 1 1 1e300\n", "columns must lie in"),
+        (b"1 7 13 1 100\n", r"activities, the third column, must lie in 1\.\.12, got 13"),
+        (b"1 7 0 1 200\n", r"activities, the third column, must lie in 1\.\.12, got 0"),
+        (b"".join(b"%d 7 1 1 9\n" % i for i in range(1001)), "1,001 recordings; at most 1,000 are read"),
+    ],
+)
+def test_labels_of_recordings_that_are_none_are_refused(tmp_path, labels, message):
+    for file, good in hapt_raw().items():
+        (tmp_path / file.split("/")[1]).write_bytes(good)
+    (tmp_path / "labels.txt").write_bytes(labels)
+    with pytest.raises(
+        ValueError, match=message.replace("columns must lie in", "(the table must be finite|columns must lie in)")
+    ):
+        load("hapt", tmp_path)

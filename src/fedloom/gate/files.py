@@ -54,11 +54,14 @@ def opened(path: str | os.PathLike[str], what: str = "a file") -> BinaryIO:
 def read_bytes(path: str | os.PathLike[str], what: str = "a file", most: int = MOST_BYTES) -> bytes:
     """All bytes of a regular file that has at most `most` of them."""
     with opened(path, what) as file:
-        n_bytes = os.fstat(file.fileno()).st_size
-        data = b"" if n_bytes > most else file.read(most + 1)
-        if n_bytes > most or len(data) > most:
-            n_bytes = max(n_bytes, len(data))
-            raise Refused(f"{one_line(os.fspath(path))} has {n_bytes:,} bytes; at most {most:,} are read of {what}")
+        n_bytes = os.fstat(file.fileno()).st_size  # of some files of the system it is 0, and they have more
+        data = file.read(min(n_bytes, most) + 1) if n_bytes <= most else b""
+        while n_bytes <= most and len(data) <= most and (part := file.read(AT_ONCE)):
+            data += part
+        if max(n_bytes, len(data)) > most:
+            raise Refused(
+                f"{one_line(os.fspath(path))} has {max(n_bytes, len(data)):,} bytes; at most {most:,} are read of {what}"
+            )
     return data
 
 

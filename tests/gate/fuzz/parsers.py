@@ -358,7 +358,7 @@ def all_parsers() -> tuple[Parser, ...]:
         ),
         Parser(name="set", seeds=SETS, words=YAML_WORDS, parse=_set, holds=_good_scenario),
         Parser(
-            name="yaml", seeds=(*_scenario_seeds(), *(text.partition(b"=")[2] for text in SETS[:2])), words=YAML_WORDS, holds=_plain,
+            name="yaml", seeds=(*_scenario_seeds(), SETS[3].partition(b"=")[2]), words=YAML_WORDS, holds=_plain,
             parse=lambda data: yaml_text.read(_text(data), "text"),
         ),
         Parser(
