@@ -61,7 +61,7 @@ def test_changes_do_not_touch_the_original(small):
 
 
 def test_files(tmp_path):
-    with pytest.raises(ScenarioError, match="is a directory; give the path of a scenario, a YAML file or one of"):
+    with pytest.raises(ScenarioError, match="is a directory; a scenario is a YAML file or one of"):
         scenario(tmp_path)
     with pytest.raises(ScenarioError, match="there is no scenario file cells-overlp; did you mean cells-overlap"):
         scenario("cells-overlp")

@@ -41,7 +41,7 @@ def folder_name(text: str) -> str:
     dashes, and where anything else had to be changed, or cut off, eight digits of a hash follow.
 
     >>> folder_name("ltc:z=inf"), folder_name("hhfl:disable_links=[[18,1]]"), folder_name("../x")
-    ('ltc-z=inf', 'hhfl-disable_links=[[18,1]]', '-.-x-ecf8ccd5')
+    ('ltc-z=inf', 'hhfl-disable_links=[[18,1]]', '-.-x-d6b96a97')
     """
     plain = text.replace(":", "-")
     safe = "".join(c if _FOLDER.fullmatch(c) else "-" for c in plain[:MOST_CHARACTERS])

@@ -108,7 +108,7 @@ class TrainingSettings(Settings):
     total_steps: Total | None = None
     participation: float = Field(default=1.0, gt=0, le=1)
     clients_per_round: Count | None = None
-    lr: Positive = 0.1
+    lr: float = Field(default=0.1, gt=0)
     lr_decay: Decay | None = None
     momentum: float = Field(default=0.0, ge=0, lt=1)
     weight_decay: NotNegative = 0.0
@@ -234,7 +234,7 @@ def find(source: str) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except Refused as error:
-        raise ScenarioError(str(error)) from None
+        raise ScenarioError(str(error).replace("give the path of a scenario,", "a scenario is")) from None
     close = difflib.get_close_matches(source[:100], known, n=1)
     hint = f"; did you mean {close[0]}?" if close else f"; scenarios by name: {', '.join(known)}"
     raise ScenarioError(f"there is no scenario file {_short(source)}{hint}")
