@@ -2,7 +2,10 @@
 
 import io
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,3 +84,30 @@ def test_no_child_is_left_behind():
         number = child._process.pid
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
+
+
+def test_a_child_ends_with_its_parent(tmp_path, monkeypatch):
+    module = stand_in(
+        tmp_path, monkeypatch, f"open({str(tmp_path / 'number')!r}, 'w').write(str(os.getpid())); time.sleep(100)"
+    )
+    code = f"from fedloom.gate.child import Child; Child({module!r}).arrays(b'x', 'f', 'f')"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    number = _soon(lambda: int((tmp_path / "number").read_text()))
+    parent.kill()
+    parent.wait()
+
+    def gone():
+        stat = Path(f"/proc/{number}/stat")
+        assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    _soon(gone)
+
+
+def _soon(look):
+    """What `look` gives as soon as it does not fail, within 30 s."""
+    for _ in range(300):
+        try:
+            return look()
+        except (AssertionError, OSError, ValueError):
+            time.sleep(0.1)
+    return look()

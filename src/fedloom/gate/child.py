@@ -1,8 +1,8 @@
 """A process of its own for parsers in C that a damaged file can crash: the crash is then one line, not the end of the program.
 
 The child is Python with one module, fed through its standard input and answering on its standard output; it has a time and a
-memory limit, both also kept by itself, so that it ends when its parent does not live to end it. Answers are JSON and raw
-numbers, never pickles.
+memory limit, both also kept by itself, and ends with its parent, however that ends. Answers are JSON and raw numbers, never
+pickles.
 
     request    8 bytes (length, big-endian), then the file
     answer     8 bytes (length), JSON {"error": text} or {"arrays": [{"name", "dtype", "shape"}, ...]}, then the arrays
@@ -31,6 +31,8 @@ from fedloom.gate.words import Refused, one_line
 SECONDS = 120.0  # for one file; the largest published one takes 2
 DEFLATE_RATIO = 1032  # no deflated byte holds more
 SPARE_BYTES = 256 << 20  # for an interpreter with its libraries at work
+
+PR_SET_PDEATHSIG = 1  # of Linux: the signal that comes when the parent is gone
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -138,8 +140,10 @@ class Child:
 
 def serve(parse: Callable[[bytes], Arrays]) -> None:
     """The child's side: answer requests until the parent closes the pipe. The limits come as arguments: bytes, seconds."""
+    import ctypes
     import resource
 
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
     room, seconds = int(sys.argv[1]), int(sys.argv[2])
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + room, used + room))
