@@ -8,7 +8,7 @@ import pytest
 import fedloom
 
 LAYERS = [
-    *("radio", "fleet", "data", "grouping", "mixing", "pacing", "allocation", "bounds"),
+    *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "allocation", "bounds"),
     *("training", "methods", "simulator", "scale", "record", "reproduce", "cli"),
 ]
 BASE = {"_check", "_random", "_settings", "numbers"}  # below all layers

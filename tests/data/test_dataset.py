@@ -87,7 +87,7 @@ def test_inputs_of_chosen_samples_are_those_samples_and_a_copy():
         ),
         (
             {"y_test": np.array([0, 3])},
-            r"y_test of small must lie in 0..2, got 3 at sample 1 \(1 such labels\)",
+            r"y_test of small must lie in 0..2, got 3 at index 1",
         ),
         ({"y_test": np.array([0.0, 1.0])}, "y_test of small must hold whole numbers, got float64"),
         ({"x_test": np.zeros((2, 1, 4, 4), np.uint8)}, "must have samples of one shape and type"),

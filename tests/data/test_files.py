@@ -6,6 +6,7 @@ import http.server
 import io
 import tarfile
 import threading
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from scipy.io import savemat
 
 from fedloom.data import check, fetch, files, find, load, places
+from fedloom.gate.files import Bounded
 
 IMAGES = np.arange(5 * 6 * 7, dtype=np.uint8).reshape(5, 6, 7)
 LABELS = np.array([3, 1, 4, 1, 5], dtype=np.uint8)
@@ -65,7 +67,7 @@ def write_tar(path, members):
 @pytest.mark.parametrize("sub", ["mnist", ".", "MNIST/raw"])
 def test_idx_files_are_read_gzipped_or_plain_in_each_layout(tmp_path, compress, sub):
     write_idx(tmp_path / sub, compress=compress)
-    data = load("mnist", tmp_path)
+    data = load("mnist:own", tmp_path)
     assert np.array_equal(data.x_train[:, 0], IMAGES) and data.x_train.shape == (5, 1, 6, 7)
     assert np.array_equal(data.y_test, LABELS)
 
@@ -76,7 +78,7 @@ def test_an_installed_system_package_is_found(tmp_path, monkeypatch):
     source = files.SOURCES["fashion-mnist"]
     changed = files.Source(alternatives=source.alternatives, system=(str(tmp_path / "package"),), home=source.home)
     monkeypatch.setitem(files.SOURCES, "fashion-mnist", changed)
-    assert load("fashion-mnist").n_train == 5
+    assert load("fashion-mnist:own").n_train == 5
 
 
 def test_directory_comes_before_the_environment_and_that_before_the_cache(tmp_path, monkeypatch):
@@ -117,7 +119,7 @@ def test_an_incomplete_folder_is_told_what_it_lacks(tmp_path):
     write_idx(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(FileNotFoundError, match="has 3 of 4 files and lacks t10k-labels-idx1-ubyte"):
-        load("mnist", tmp_path)
+        load("mnist:own", tmp_path)
 
 
 def test_files_of_two_places_are_never_mixed(tmp_path):
@@ -146,7 +148,7 @@ def test_a_dataset_without_downloads_says_so(tmp_path):
         (lambda data: data[:9], "expected a header of 16 bytes, got 9 bytes in all"),
         (
             lambda data: gzip.compress(data)[:-20],
-            "unpack to .* bytes and then fail .* have 47040016 bytes; get the file",
+            r"damaged or cut short \(Compressed file ended .*\); get the file again",
         ),
         (lambda data: gzip.compress(data)[:-8] + b"12345678", "damaged or cut short"),
         (lambda data: b"\x1f\x8bnonsense and more of it", "damaged or cut short"),
@@ -158,23 +160,25 @@ def test_a_damaged_idx_file_is_named_with_what_is_wrong(tmp_path, damage, messag
     path = tmp_path / "train-images-idx3-ubyte"
     path.write_bytes(damage(idx(IMAGES)))
     with pytest.raises(ValueError, match=rf"train-images-idx3-ubyte.*{message}"):
-        load("mnist", tmp_path)
+        load("mnist:own", tmp_path)
 
 
 def test_labels_out_of_range_are_refused(tmp_path):
     write_idx(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(LABELS + 10)))
-    with pytest.raises(ValueError, match=r"y_train of mnist must lie in 0..9, got 13"):
-        load("mnist", tmp_path)
+    with pytest.raises(
+        ValueError, match=r"train-labels-idx1-ubyte.gz: labels must lie in 0..9, got 13 at index 0, and 4 more"
+    ):
+        load("mnist:own", tmp_path)
 
 
 def test_files_of_the_other_dataset_with_the_same_names_are_recognised(tmp_path, monkeypatch):
     write_idx(tmp_path)
     known = {hashlib.md5(idx(IMAGES)).hexdigest(): ("mnist", "train-images-idx3-ubyte")}
     monkeypatch.setattr(files, "_KNOWN", known)
-    assert load("mnist", tmp_path).n_train == 5
+    assert load("mnist:own", tmp_path).n_train == 5
     with pytest.raises(ValueError, match="is train-images-idx3-ubyte of mnist, not of fashion-mnist"):
-        load("fashion-mnist", tmp_path)
+        load("fashion-mnist:own", tmp_path)
 
 
 def test_check_tells_published_files_from_others(tmp_path, monkeypatch):
@@ -192,7 +196,7 @@ def test_cifar10_rows_are_label_and_planes(tmp_path, sub):
     batches = [cifar_rows(4, 1, seed) for seed in range(6)]
     for name, rows in zip(CIFAR10, batches):
         (tmp_path / sub / name.split("/")[1]).write_bytes(rows.tobytes())
-    data = load("cifar10", tmp_path)
+    data = load("cifar10:own", tmp_path)
     assert data.x_train.shape == (20, 3, 32, 32) and data.x_test.shape == (4, 3, 32, 32)
     assert data.x_train[9, 2, 3, 4] == batches[2][1, 1 + 2 * 1024 + 3 * 32 + 4]
     assert data.y_train.tolist() == [0, 1, 2, 3] * 5
@@ -201,7 +205,7 @@ def test_cifar10_rows_are_label_and_planes(tmp_path, sub):
 def test_cifar_archives_are_read_without_unpacking(tmp_path):
     batches = {name: cifar_rows(2, 1, seed).tobytes() for seed, name in enumerate(CIFAR10)}
     write_tar(tmp_path / "cifar10" / "cifar-10-binary.tar.gz", {"cifar-10-batches-bin/readme.html": b"x"} | batches)
-    data = load("cifar10", tmp_path)
+    data = load("cifar10:own", tmp_path)
     assert data.x_train[2:4].tobytes() == cifar_rows(2, 1, 1)[:, 1:].tobytes()
     assert [p.name for p in (tmp_path / "cifar10").iterdir()] == ["cifar-10-binary.tar.gz"]
     assert check("cifar10", tmp_path)[0].n_bytes == 2 * 3073
@@ -212,7 +216,7 @@ def test_cifar100_labels_are_the_fine_ones(tmp_path):
     rows[:, 0], rows[:, 1] = 19, [99, 0, 50]
     members = {"cifar-100-binary/train.bin": rows.tobytes(), "cifar-100-binary/test.bin": rows[:1].tobytes()}
     write_tar(tmp_path / "cifar-100-binary.tar.gz", members)
-    data = load("cifar100", tmp_path)
+    data = load("cifar100:own", tmp_path)
     assert data.y_train.tolist() == [99, 0, 50] and data.n_classes == 100
     assert np.array_equal(data.x_train.reshape(3, -1), rows[:, 2:])
 
@@ -222,14 +226,14 @@ def test_damaged_archives_and_batches_are_named(tmp_path):
     path = tmp_path / "cifar-100-binary.tar.gz"
     write_tar(path, members)
     with pytest.raises(ValueError, match=r"cifar-100-binary.tar.gz has no cifar-100-binary/test.bin"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
     path.write_bytes(path.read_bytes()[:4000])
     with pytest.raises(ValueError, match=r"cifar-100-binary.tar.gz: damaged or cut short \(4000 bytes"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
     members["cifar-100-binary/test.bin"] = cifar_rows(2, 2).tobytes()[:-1]
     write_tar(path, members)
     with pytest.raises(ValueError, match="expected whole rows of 3074 bytes, got 6147 bytes, 1 rows and 3073 bytes"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
 
 
 def test_links_in_an_archive_are_not_followed(tmp_path):
@@ -239,7 +243,7 @@ def test_links_in_an_archive_are_not_followed(tmp_path):
             entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
             tar.addfile(entry)
     with pytest.raises(ValueError, match=r"has no cifar-100-binary/test.bin, cifar-100-binary/train.bin"):
-        load("cifar100", tmp_path)
+        load("cifar100:own", tmp_path)
 
 
 def svhn_arrays(n):
@@ -255,7 +259,7 @@ def write_svhn(folder):
 
 def test_svhn_ten_means_zero_and_the_sample_comes_first(tmp_path):
     write_svhn(tmp_path / "svhn")
-    data = load("svhn", tmp_path)
+    data = load("svhn:own", tmp_path)
     assert data.x_train.shape == (12, 3, 32, 32)
     assert data.x_train[7, 2, 5, 6] == svhn_arrays(12)["X"][5, 6, 2, 7]
     assert data.y_test.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]
@@ -267,14 +271,17 @@ def test_svhn_ten_means_zero_and_the_sample_comes_first(tmp_path):
         ({"X": svhn_arrays(3)["X"]}, r"expected arrays X, y, lacks y, has \['X'\]"),
         (svhn_arrays(3) | {"X": np.zeros((3, 32, 32), np.uint8)}, r"expected X of shape \(32, 32, 3, n\)"),
         (svhn_arrays(3) | {"y": np.zeros((2, 1), np.uint8)}, "expected 3 labels, one for each image, got 2"),
-        (svhn_arrays(3) | {"y": np.zeros((3, 1), np.uint8)}, r"expected labels y in 1..10, got \[0\]"),
+        (
+            svhn_arrays(3) | {"y": np.zeros((3, 1), np.uint8)},
+            r"labels y must lie in 1..10, got 0 at index \[0, 0\], and 2 more",
+        ),
     ],
 )
 def test_other_matlab_files_are_refused(tmp_path, arrays, message):
     write_svhn(tmp_path)
     savemat(tmp_path / "test_32x32.mat", arrays)
     with pytest.raises(ValueError, match=rf"test_32x32.mat: {message}"):
-        load("svhn", tmp_path)
+        load("svhn:own", tmp_path)
 
 
 @pytest.mark.parametrize("keep", [0, 100, 3000])
@@ -282,8 +289,8 @@ def test_a_matlab_file_that_is_cut_short_is_named(tmp_path, keep):
     write_svhn(tmp_path)
     path = tmp_path / "train_32x32.mat"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ValueError, match=rf"train_32x32.mat: cannot be read as a Matlab file of {keep} bytes"):
-        load("svhn", tmp_path)
+    with pytest.raises(ValueError, match=rf"train_32x32.mat: cannot be read as a Matlab file of {keep:,} bytes"):
+        load("svhn:own", tmp_path)
 
 
 def write_windows(path, **changes):
@@ -312,7 +319,9 @@ def test_windows_of_another_shape_or_with_objects_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"expected X \(n, 128, 6\), y \(n,\) and user \(n,\), got .* and \(3,\)"):
         load("hapt", tmp_path)
     write_windows(path, user=np.array([None] * 28))
-    with pytest.raises(ValueError, match=r"hapt_windows.npz: cannot be read as an .npz file .*allow_pickle=False"):
+    with pytest.raises(
+        ValueError, match=r"hapt_windows.npz, array user: holds Python objects, which are never unpickled"
+    ):
         load("hapt", tmp_path)
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(ValueError, match=r"hapt_windows.npz: .* of 200 bytes"):
@@ -406,7 +415,7 @@ def home(tmp_path, monkeypatch):
 
 def test_fetched_files_are_found_afterwards(home, tmp_path):
     assert fetch("fashion-mnist") == tmp_path / "cache" / "fashion-mnist"
-    assert np.array_equal(load("fashion-mnist").x_train[:, 0], IMAGES)
+    assert np.array_equal(load("fashion-mnist:own").x_train[:, 0], IMAGES)
     for path in home.iterdir():
         path.unlink()
     fetch("fashion-mnist")  # nothing to download any more
@@ -423,3 +432,124 @@ def test_a_failed_download_names_address_and_ways_out(home, tmp_path):
     (home / "train-images-idx3-ubyte.gz").unlink()
     with pytest.raises(OSError, match=r"could not download http://127.0.0.1.*--from DIR"):
         fetch("fashion-mnist", tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_changed_pixel_of_a_published_file_is_found_before_it_is_parsed(tmp_path, monkeypatch, compress):
+    write_idx(tmp_path, compress=compress)
+    known = {f.name.removesuffix(".gz"): f for f in tmp_path.iterdir()}
+    right = {
+        name: files.Published(md5=hashlib.md5(data).hexdigest(), n_bytes=len(data))
+        for name, path in known.items()
+        for data in [gzip.decompress(path.read_bytes()) if compress else path.read_bytes()]
+    }
+    monkeypatch.setitem(files.SOURCES, "mnist", files.Source(alternatives=(right,), home="x"))
+    assert load("mnist", tmp_path).n_train == 5  # the published files
+    changed = IMAGES.copy()
+    changed[2, 3, 4] ^= 1
+    write_idx(tmp_path, compress=compress, images=changed)
+    monkeypatch.setattr(files.formats, "idx", None)  # nothing may be parsed
+    with pytest.raises(
+        ValueError, match=r"is not the published file of mnist \(expected md5 .*, got .*--set task.dataset=mnist:own"
+    ):
+        load("mnist", tmp_path)
+    monkeypatch.undo()
+    assert load("mnist:own", tmp_path).x_train[2, 0, 3, 4] == changed[2, 3, 4]
+
+
+def test_only_datasets_with_files_can_be_ones_own():
+    with pytest.raises(ValueError, match="dataset digits has no files that could be your own; leave out :own"):
+        load("digits:own")
+    with pytest.raises(ValueError, match="unknown dataset 'mnistt:own'; nearest: mnist"):
+        load("mnistt:own")
+
+
+def test_an_archive_with_a_known_hash_is_compared_before_it_is_opened(tmp_path):
+    members = {f"cifar-100-binary/{name}.bin": cifar_rows(2, 2).tobytes() for name in ("train", "test")}
+    write_tar(tmp_path / "cifar-100-binary.tar.gz", members)
+    with pytest.raises(ValueError, match=r"is not the published file of cifar100 \(expected md5 03b5dce0"):
+        load("cifar100", tmp_path)
+    assert load("cifar100:own", tmp_path).n_train == 2
+
+
+def test_a_size_that_is_not_the_published_one_is_refused(tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.bin").write_bytes(cifar_rows(2, 2).tobytes())
+    with pytest.raises(
+        ValueError, match=r"train.bin is not the published file .*expected 153,700,000 bytes, got 6,148"
+    ):
+        load("cifar100", tmp_path)
+
+
+@pytest.mark.parametrize("at", [(145, 8), (184, 0), (185, 255)])
+def test_a_matlab_file_that_crashes_its_reader_is_one_line(tmp_path, at):
+    write_svhn(tmp_path)
+    savemat(tmp_path / "train_32x32.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8), "y": np.ones((2, 1), np.uint8)})
+    data = bytearray((tmp_path / "train_32x32.mat").read_bytes())
+    data[at[0]] = at[1]
+    (tmp_path / "train_32x32.mat").write_bytes(data)
+    with pytest.raises(ValueError, match=r"train_32x32.mat: cannot be read as a Matlab file of .* bytes") as caught:
+        load("svhn:own", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mnist", "mnist:own"])
+def test_a_gzip_bomb_is_not_unpacked(tmp_path, name):
+    write_idx(tmp_path)
+    bomb = idx(IMAGES) + bytes(100_000_000)
+    (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(bomb, 9))
+    tracemalloc.start()
+    try:
+        most = "47,040,016" if name == "mnist" else "226"
+        with pytest.raises(ValueError, match=f"unpacks to more than {most} bytes"):
+            load(name, tmp_path)
+        assert tracemalloc.get_traced_memory()[1] < (110_000_000 if name == "mnist" else 5_000_000)
+    finally:
+        tracemalloc.stop()
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "Bounded", lambda stream, where: Bounded(stream, where, 1_000_000))
+    write_tar(tmp_path / "cifar-100-binary.tar.gz", {"junk": bytes(3_000_000), "cifar-100-binary/train.bin": b"x"})
+    with pytest.raises(ValueError, match="unpacks to more than 1,000,000 bytes"):
+        load("cifar100:own", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": np.repeat(0.5, 28)}, "y must hold whole numbers, got float64"),
+        ({"y": np.repeat(6, 28)}, r"y must lie in 0\.\.5, got 6 at index 0, and 27 more"),
+        ({"y": np.repeat("1", 28)}, "y must hold whole numbers, got <U1"),
+        ({"user": np.repeat(-1, 28)}, r"user must lie in 0\.\.1e\+09, got -1"),
+        ({"X": np.full((28, 128, 6), "1.0")}, "X must hold real numbers"),
+        ({"X": np.full((28, 128, 6), np.nan)}, r"X must be finite, got nan at index \[0, 0, 0\]"),
+        ({"X": np.full((28, 128, 6), 1e300)}, r"X must lie in .*, got 1e\+300"),
+        ({"X": np.full((28, 128, 6), 1j)}, "X must hold real numbers, got complex128"),
+    ],
+)
+def test_windows_of_other_values_are_refused_with_the_first_of_them(tmp_path, changes, message):
+    write_windows(tmp_path / "hapt_windows.npz", **changes)
+    with pytest.raises(ValueError, match=rf"hapt_windows.npz: {message}"):
+        load("hapt", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (b"1 7 1 1 nan\n", "columns must lie in"),
+        (b"1 7 1.5 1 100\n", "expected whole numbers, but row 1 has others"),
+        (b"1 7 1 1 1e300\n", "columns must lie in"),
+        (b"1 7 13 1 100\n", r"activities, the third column, must lie in 1\.\.12, got 13"),
+        (b"1 7 0 1 200\n", r"activities, the third column, must lie in 1\.\.12, got 0"),
+        (b"".join(b"%d 7 1 1 9\n" % i for i in range(1001)), "1,001 recordings; at most 1,000 are read"),
+    ],
+)
+def test_labels_of_recordings_that_are_none_are_refused(tmp_path, labels, message):
+    for file, good in hapt_raw().items():
+        (tmp_path / file.split("/")[1]).write_bytes(good)
+    (tmp_path / "labels.txt").write_bytes(labels)
+    with pytest.raises(
+        ValueError, match=message.replace("columns must lie in", "(the table must be finite|columns must lie in)")
+    ):
+        load("hapt", tmp_path)

@@ -274,7 +274,7 @@ def test_a_limit_keeps_the_labels_with_their_samples():
     ("changes", "message"),
     [
         ({"label_train": [0, 1]}, "label_train of r must be 3 whole numbers, one for each sample"),
-        ({"label_train": [0, 1, -1]}, "label_train of r must be at least 0, got -1"),
+        ({"label_train": [0, 1, -1]}, "label_train of r must lie in .*, got -1 at index 2"),
         (
             {"label_train": [0, 1, 1], "n_classes": 2, "y_train": [0, 1, 1], "y_test": [0, 1, 1]},
             "label_train of r is for data without classes, but n_classes is 2",

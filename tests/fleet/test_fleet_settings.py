@@ -4,10 +4,10 @@ import re
 
 import numpy as np
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from fedloom.fleet import Fleet, FleetSettings
+from fedloom.gate import yaml_text
 
 EVERYTHING = """
 n_devices: 57
@@ -36,7 +36,7 @@ mobility: {p_stay: 0.5, neighbours: adjacent}
 
 
 def test_a_whole_fleet_in_yaml():
-    settings = FleetSettings.model_validate(yaml.safe_load(EVERYTHING))
+    settings = FleetSettings.model_validate(yaml_text.read(EVERYTHING, "a fleet"))
     snapshot = Fleet.from_settings(settings, seed=1).snapshot(2)
     assert snapshot.position_m.shape == (57, 3)
     assert snapshot.jitter_sigma == 0.3
@@ -56,7 +56,7 @@ def test_the_defaults_run():
 
 @pytest.mark.parametrize(("overlap", "n_in_cells"), [(None, [0, 42, 12, 3]), (21, [0, 36, 18, 3]), (0, [0, 57])])
 def test_overlap_relocates_devices_and_keeps_homes(overlap, n_in_cells):
-    fleet = yaml.safe_load(EVERYTHING)
+    fleet = yaml_text.read(EVERYTHING, "a fleet")
     fleet["placement"]["overlap"] = overlap
     settings = FleetSettings.model_validate(fleet)
     assert FleetSettings.model_validate_json(settings.model_dump_json()) == settings
@@ -83,7 +83,7 @@ GRID = {"kind": "grid", "shape": "line", "n": 2}
         ({"homes": "far"}, "homes", "'even', 'nearest' or 'random'"),
         ({"cells": {"kind": "disc"}}, "cells", "'single', 'grid', 'explicit'"),
         ({"cells": {"kind": "grid", "n": 4}}, "cells.grid.n", "triangle has n = 3 cells, got 4"),
-        ({"cells": {**GRID, "spacing_m": -1}}, "cells.grid.spacing_m", "greater than 0"),
+        ({"cells": {**GRID, "spacing_m": -1}}, "cells.grid.spacing_m", "greater than or equal to 0.001"),
         ({"cells": {**GRID, "radius_m": [1, 2, 3]}}, "cells.grid.radius_m", "must have 2 numbers, got 3"),
         (
             {"cells": {"kind": "explicit", "centres_m": [[0, 0], [0, 0, 1]], "radius_m": 1}},
@@ -140,11 +140,11 @@ GRID = {"kind": "grid", "shape": "line", "n": 2}
             "placement.rectangles",
             "region 0 must be .* with min <= max",
         ),
-        ({"placement": {"kind": "disc", "radius_m": 0}}, "placement.disc.radius_m", "greater than 0"),
+        ({"placement": {"kind": "disc", "radius_m": 0}}, "placement.disc.radius_m", "greater than or equal to 0.001"),
         (
             {"device_edge": {"up": {"kind": "rate", "bit_s": 0}}},
             "device_edge.up.rate.bit_s",
-            "greater than 0",
+            "greater than or equal to 0.001",
         ),
         ({"device_edge": {"up": {"kind": "fixed"}}}, "device_edge.up.fixed.seconds", "required"),
         (
@@ -155,7 +155,7 @@ GRID = {"kind": "grid", "shape": "line", "n": 2}
         (
             {"device_edge": {"up": {"kind": "radio", "path_loss": {"kind": "log-distance", "floor_m": 0}}}},
             "device_edge.up.radio.path_loss.log-distance.floor_m",
-            "greater than 0",
+            "greater than or equal to 0.001",
         ),
         (
             {"edge_cloud": {"up": {"kind": "rate", "bit_s": float("inf")}}},

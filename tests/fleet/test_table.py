@@ -1,8 +1,11 @@
 """Fleets as tables: what is read, and what is said of tables that are wrong."""
 
+import os
+
 import numpy as np
 import pytest
 
+from fedloom.fleet import placement
 from fedloom.fleet.table import EARTH_M, read_fleet, read_gradients
 
 
@@ -107,11 +110,11 @@ def test_what_is_wrong_is_said_with_its_place(table, lines, message):
 def test_files_that_are_none(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"there is no file .*nowhere.csv; give the path of the fleet"):
         read_fleet(tmp_path / "nowhere.csv")
-    with pytest.raises(ValueError, match="is not a file"):
+    with pytest.raises(ValueError, match="is a directory; give the path of a fleet"):
         read_fleet(tmp_path)
     binary = tmp_path / "binary.csv"
     binary.write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(ValueError, match="expected a table as text"):
+    with pytest.raises(ValueError, match="line 1: not a text file: byte 0xff is no UTF-8"):
         read_fleet(binary)
 
 
@@ -140,12 +143,58 @@ def test_gradients_that_are_none(tmp_path):
     (tmp_path / "junk.npy").write_text("junk")
     for name, message in {
         "flat.npy": r"expected numbers with a row per device, \(K, p\), got float64 of shape \(4,\)",
-        "lost.npy": "must be finite, but row 2",
+        "lost.npy": r"gradients must be finite, got nan at index \[1, 0\]",
         "many.npz": "expected one array or one called gradients",
         "words.csv": "line 2: expected numbers only",
         "ragged.csv": "line 2: expected 2 numbers as before, got 1",
         "gradients.txt": "must be an .npy, .npz or .csv file",
-        "junk.npy": "cannot be read as gradients",
+        "junk.npy": "no header of an array",
     }.items():
         with pytest.raises(ValueError, match=message):
             read_gradients(tmp_path / name, 2)
+
+
+@pytest.mark.parametrize("text", ["1_000", "0x10", "１", "1e400"])
+def test_numbers_that_only_python_reads_are_refused(tmp_path, text):
+    (tmp_path / "fleet.csv").write_text(f"x_m,y_m\n0,{text}\n")
+    with pytest.raises(ValueError, match=r"line 2, column y_m: expected a number in -1e\+09..1e\+09, got"):
+        read_fleet(tmp_path / "fleet.csv")
+    with pytest.raises(ValueError, match="line 2, column y_m: expected a finite number, got"):
+        placement.read_csv(tmp_path / "fleet.csv")
+
+
+def test_messages_show_one_line_of_a_large_table(tmp_path):
+    for text in (
+        f"{'a' * 100_000},b\n1,2\n",
+        f"x_m,y_m\n0,{'9' * 100_000}\n",
+        ",".join(f"c{i}" for i in range(4000)) + "\n1\n",
+    ):
+        (tmp_path / "fleet.csv").write_text(text)
+        for read in (read_fleet, placement.read_csv):
+            with pytest.raises(ValueError) as caught:
+                read(tmp_path / "fleet.csv")
+            assert len(str(caught.value)) < 700 and "\n" not in str(caught.value)
+
+
+def test_a_table_of_many_columns_is_refused_at_once(tmp_path):
+    (tmp_path / "fleet.csv").write_text(",".join(f"c{i}" for i in range(100_000)))
+    for read in (read_fleet, placement.read_csv):
+        with pytest.raises(ValueError, match="100,000 columns; at most 4,096 are read"):
+            read(tmp_path / "fleet.csv")
+
+
+@pytest.mark.parametrize("read", [read_fleet, placement.read_csv, lambda path: read_gradients(path, 3)])
+def test_a_device_or_a_pipe_is_refused_at_once(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "zero.csv").symlink_to("/dev/zero")
+    for name, kind in (("pipe.csv", "a pipe"), ("zero.csv", "a device")):
+        with pytest.raises(ValueError, match=f"{name} is {kind}; give the path of"):
+            read(tmp_path / name)
+
+
+def test_gradients_that_declare_more_than_they_hold_cost_nothing(tmp_path):
+    np.save(tmp_path / "large.npy", np.ones((2, 4)))
+    data = (tmp_path / "large.npy").read_bytes()
+    (tmp_path / "large.npy").write_bytes(data.replace(b"(2, 4), }           ", b"(2, 4000000000000),}"))
+    with pytest.raises(ValueError, match=r"expected 64,000,000,000,000 bytes for \(2, 4000000000000\) float64, got 64"):
+        read_gradients(tmp_path / "large.npy", 2)

@@ -56,7 +56,8 @@ def test_nan_is_no_number(name, option, text):
     ("value", "annotation", "expected"),
     [
         (2, float, 2.0),
-        ("1e-4", float, 1e-4),  # a word in YAML 1.1
+        (1e-4, float, 1e-4),
+        ("inf", float, math.inf),
         (None, int | None, None),
         ("None", int | None, None),
         ("none", float | None, None),
@@ -96,7 +97,7 @@ def test_values_become_what_the_option_is(value, annotation, expected):
         ("hhfl:disable_links=[[18,1],[3]]", "must be a list of [a whole number, a whole number], got"),
         ("hhfl:stages=[[0,5]]", "must be a list of [a whole number, a whole number, a whole number] or nothing (null)"),
         ("hhfl:stages=[[1,5,5]]", "the first stage must start at step 0, got 1"),
-        ("ltc:z=[", "the value of option z of method ltc cannot be read: '[' ("),
+        ("ltc:z=[", "the value of option z of method ltc cannot be read: '[', line 2, column 1: not valid YAML: "),
         ("csahfl:p=1000", "p must be at most 50 directions of a signature (3 as published), got 1,000"),
         ("pacfl:p=51", "p must be at most 50 directions"),
         ("ltc:n_trials=100000000", "n_trials must be at most 1,000,000, got 100,000,000"),
@@ -105,6 +106,11 @@ def test_values_become_what_the_option_is(value, annotation, expected):
         ("camu:radio=best", "radio must be one of db_gap"),
         ("fedmds:sigma=1e300", "sigma must be between 0.001 and 1000, got 1e+300"),
         ("fedmds:time=wall", "time must be one of auto, round, computing; got 'wall'"),
+        ("fedprox:mu='0.1'", """option mu of method fedprox must be a number, got "'0.1'\""""),
+        ("fedprox:mu=010", "line 1, column 1: '010' can be read in two ways; write it without the 0 in front"),
+        ("fedprox:mu=*x", "aliases such as *x are not read"),
+        ("fedprox:mu=" + "[" * 5000, "more than 32 levels of nesting"),
+        ("x" * 10_001, "a method with options has at most 10,000 characters, got 10,001: 'xxx"),
         ("geographic:capacity=0", "capacity must be a whole number of at least 1, got 0"),
     ],
 )

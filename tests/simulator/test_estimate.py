@@ -34,7 +34,6 @@ GB = 1e9
             "the notes of 1,000,000,000,000 edge rounds",
             "fewer training.edge_rounds",
         ),
-        (["training.edge_rounds=1" + "0" * 30], "the notes of", "fewer training.edge_rounds"),
         (["training.cloud_rounds=1000000000000"], "the measures of", "fewer training.cloud_rounds"),
         (["training={total_steps: 1" + "0" * 18 + "}"], "the measures of", "fewer training.cloud_rounds"),
         (

@@ -100,9 +100,9 @@ def run(
 ) -> None:
     """Run one method on one scenario with one seed, and leave a record and its report."""
     from fedloom.cli.ends import Ended, Said, exit_code
-    from fedloom.cli.files import folder_name
     from fedloom.cli.limits import guarded
     from fedloom.cli.live import watching
+    from fedloom.gate.names import folder_name
     from fedloom.grouping import Need
     from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method

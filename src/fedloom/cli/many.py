@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from fedloom.cli.ends import Ended, Said, by_what, end_on_sigterm, exit_code
-from fedloom.cli.files import folder_name, write_whole
 from fedloom.cli.limits import guarded
 from fedloom.cli.show import notes, progress
+from fedloom.gate.names import folder_name
+from fedloom.record.files import NotWritten, write_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +121,8 @@ def scenario_file(folder: Path, content: str) -> Path:
             raise FolderError(
                 f"{folder} holds runs of another scenario (see {file}); choose another --out or delete it"
             )
+    except NotWritten:
+        raise
     except OSError as error:
         raise FolderError(f"the folder {folder} cannot be written ({error.strerror}); choose another --out") from None
     return file

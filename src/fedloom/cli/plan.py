@@ -9,8 +9,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from fedloom.cli.files import folder_name
 from fedloom.cli.show import notes, out, progress
+from fedloom.gate.names import folder_name
 
 K_MEANS = "k-means"
 BUDGETS = {"camu": "camu_ungated"}  # methods that get the energy of another as their budget

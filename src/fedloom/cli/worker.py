@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.cli.ends import BAD_INPUT, explained
-from fedloom.cli.files import write_whole
 from fedloom.cli.show import figures
+from fedloom.record.files import write_whole
 
 SEND_S = 60.0  # between two copies of an unfinished record
 

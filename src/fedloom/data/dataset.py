@@ -16,6 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom.data.partition import largest_remainder
+from fedloom.gate import finite
+
+MOST_LABELS = 1_000_000
+SMALLEST_SCALE = 1e-30  # an input of float32 divided by it must be one
+LARGEST = finite.LARGEST_FLOAT32
 
 Split = Literal["train", "test"]
 Array = NDArray[Any]
@@ -58,9 +63,14 @@ class Dataset:
 
     def __post_init__(self) -> None:
         _check.whole("n_classes", self.n_classes, least=0)
-        _check.positive("scale", self.scale)
+        if self.n_classes > MOST_LABELS:
+            raise ValueError(f"n_classes of {self.name} must be at most {MOST_LABELS:,}, got {self.n_classes:,}")
+        if not SMALLEST_SCALE <= self.scale <= 1 / SMALLEST_SCALE:
+            raise ValueError(
+                f"scale must be above 0, in {SMALLEST_SCALE:g}..{1 / SMALLEST_SCALE:g}, got {self.scale:g}"
+            )
         for split in ("train", "test"):
-            x = _samples(f"x_{split} of {self.name}", getattr(self, f"x_{split}"))
+            x = _samples(f"x_{split} of {self.name}", getattr(self, f"x_{split}"), self.scale)
             y = _targets(f"y_{split} of {self.name}", getattr(self, f"y_{split}"), self.n_classes, len(x))
             # the one place where fields are set: the caller's types become the documented ones
             object.__setattr__(self, f"x_{split}", x)
@@ -83,8 +93,8 @@ class Dataset:
             raise ValueError(
                 f"label_train of {self.name} is for data without classes, but n_classes is {self.n_classes}"
             )
-        if self.label_train is not None and self.label_train.min() < 0:
-            raise ValueError(f"label_train of {self.name} must be at least 0, got {self.label_train.min()}")
+        if self.label_train is not None:
+            finite.in_range(f"label_train of {self.name}", self.label_train, 0, MOST_LABELS)
 
     @property
     def n_train(self) -> int:
@@ -174,17 +184,15 @@ class Dataset:
         )
 
 
-def _samples(name: str, value: ArrayLike) -> Array:
+def _samples(name: str, value: ArrayLike, scale: float) -> Array:
     x = np.asarray(value)
     if x.ndim < 2 or len(x) == 0 or 0 in x.shape:
         raise ValueError(f"{name} must have shape (samples, features) or (samples, channels, ...), got {x.shape}")
-    if not (np.issubdtype(x.dtype, np.number) or x.dtype == np.bool_) or np.iscomplexobj(x):
-        raise ValueError(f"{name} must hold real numbers, got {x.dtype}")
     if x.dtype == np.uint8:
         return x
-    x = x.astype(np.float32, copy=False)
-    _finite(name, x)
-    return x
+    out = finite.as_float32(name, x)
+    finite.in_range(f"{name} / scale", out, -LARGEST * min(scale, 1), LARGEST * min(scale, 1))
+    return out
 
 
 def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
@@ -192,20 +200,12 @@ def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
     if n_classes == 0:
         if y.ndim != 2 or len(y) != n:
             raise ValueError(f"{name} must have shape ({n}, targets) as n_classes is 0 (regression), got {y.shape}")
-        y = y.astype(np.float32, copy=False)
-        _finite(name, y)
-        return y
+        return finite.as_float32(name, y)
     if y.shape != (n,):
         raise ValueError(f"{name} must have one label for each of the {n} samples, got shape {y.shape}")
-    if not np.issubdtype(y.dtype, np.integer):
-        raise ValueError(f"{name} must hold whole numbers, got {y.dtype}")
-    y = y.astype(np.int64, copy=False)
-    bad = np.flatnonzero((y < 0) | (y >= n_classes))
-    if len(bad):
-        raise ValueError(
-            f"{name} must lie in 0..{n_classes - 1}, got {y[bad[0]]} at sample {bad[0]} ({len(bad)} such labels)"
-        )
-    return y
+    label = finite.whole_numbers(name, y)
+    finite.in_range(name, label, 0, n_classes - 1)
+    return label
 
 
 def _users(name: str, value: ArrayLike, n: int) -> NDArray[np.int64]:
@@ -213,15 +213,6 @@ def _users(name: str, value: ArrayLike, n: int) -> NDArray[np.int64]:
     if user.shape != (n,) or not np.issubdtype(user.dtype, np.integer):
         raise ValueError(f"{name} must be {n} whole numbers, one for each sample, got {user.dtype} {user.shape}")
     return user.astype(np.int64, copy=False)
-
-
-def _finite(name: str, x: NDArray[np.float32]) -> None:
-    # In float64 no sum of float32 numbers overflows, so it is finite only if they all are: one quick pass.
-    with np.errstate(invalid="ignore"):
-        if np.isfinite(x.sum(dtype=np.float64)):
-            return
-    where = np.argwhere(~np.isfinite(x))[0].tolist()
-    raise ValueError(f"{name} must be finite, got {x[tuple(where)]} at index {where}")
 
 
 def _levels(user: NDArray[np.int64] | None, labels: NDArray[np.int64] | None) -> list[NDArray[np.int64]]:

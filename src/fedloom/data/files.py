@@ -6,6 +6,10 @@ Places are tried in this order, and all files of a dataset must be in one of the
      downloads, then folders where a system package installs the files.
 In each, a subfolder with the dataset's name comes first, then the folder itself. Archives as published are
 read without unpacking: only members asked for by name are read, nothing is written.
+
+A file whose published hash or size is known must have it, and this is found out before anything of it is parsed. Files of
+one's own in the same format (a subset, another split) are asked for as such, by the name of the dataset with ":own": mnist:own.
+Either way no more is unpacked than the published size, the header of the file, or MOST_BYTES allow.
 """
 
 import gzip
@@ -13,13 +17,20 @@ import hashlib
 import os
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+from fedloom.data import formats
+from fedloom.gate import Refused, shown
+from fedloom.gate.files import MOST_BYTES, Bounded, gunzip, opened, read_bytes, unpacked
+from fedloom.gate.words import one_line
 
 ENVIRONMENT = "FEDLOOM_DATA"
+OWN = ":own"  # after the name of a dataset: its files need not be the published ones
+
+Most = int | Callable[[bytes], int]  # bytes of a file unpacked, or what its first 16 bytes say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +237,15 @@ SOURCES: dict[str, Source] = {
 }
 
 
+def plain(name: str) -> str:
+    """The name of a dataset without ":own".
+
+    >>> plain("mnist:own"), plain("mnist")
+    ('mnist', 'mnist')
+    """
+    return name.removesuffix(OWN)
+
+
 def cache_directory() -> Path:
     """The user's cache, where `fetch` puts files."""
     import pooch
@@ -235,7 +255,7 @@ def cache_directory() -> Path:
 
 def places(name: str, directory: str | os.PathLike[str] | None = None) -> list[Path]:
     """The folders a dataset's files may be in, in the order they are tried."""
-    source = _source(name)
+    name, source = plain(name), _source(name)
     if directory is not None:
         roots = [Path(directory).expanduser()]
     else:
@@ -251,7 +271,7 @@ def find(name: str, directory: str | os.PathLike[str] | None = None) -> dict[str
 
     FileNotFoundError says which files were looked for, where, and how to get them.
     """
-    source = _source(name)
+    name, source = plain(name), _source(name)
     looked = places(name, directory)
     partial: list[str] = []
     for folder in looked:
@@ -275,25 +295,34 @@ def find(name: str, directory: str | os.PathLike[str] | None = None) -> dict[str
 def contents(name: str, directory: str | os.PathLike[str] | None = None) -> dict[str, tuple[Found, bytes]]:
     """Canonical file name -> where it was found and its bytes, uncompressed.
 
-    A ValueError names a file that is damaged, or that is the published file of another dataset: MNIST and
-    Fashion-MNIST give their files the same names.
+    Refused names a file that is damaged, that is not the published one though the name has no ":own", or that is the
+    published file of another dataset: MNIST and Fashion-MNIST give their files the same names.
     """
-    read = read_files(find(name, directory))
+    own, name = name.endswith(OWN), plain(name)
+    known = _known(name)
+    hits = find(name, directory)
+    if not own:
+        for archive in {hit.path for hit in hits.values() if hit.member is not None}:
+            _must_be_published_archive(name, archive)
+    read = read_files(hits, {file: _most(file, known[file], own) for file in hits})
     for file, (found, data) in read.items():
-        other = _KNOWN.get(_md5(data))
+        md5 = _md5(data)
+        other = _KNOWN.get(md5)
         if other is not None and other[0] != name:
-            raise ValueError(
+            raise Refused(
                 f"{found} is {other[1]} of {other[0]}, not of {name}; "
                 f"keep each dataset in a subfolder with its name, here {name}/{file}"
             )
+        if not own:
+            _must_be_published(name, found, file, len(data), md5)
     return read
 
 
 def check(name: str, directory: str | os.PathLike[str] | None = None) -> list[FileCheck]:
     """Find, read and hash a dataset's files; says of each whether it is the published one."""
+    known = _known(plain(name))
     checks = []
-    known = {file: published for files in _source(name).alternatives for file, published in files.items()}
-    for file, (found, data) in contents(name, directory).items():
+    for file, (found, data) in contents(plain(name) + OWN, directory).items():
         md5 = _md5(data)
         expected = known[file].md5
         published = None if expected is None else md5 == expected
@@ -310,9 +339,9 @@ def fetch(name: str, directory: str | os.PathLike[str] | None = None, *, progres
     """
     import pooch
 
-    source = _source(name)
+    name, source = plain(name), _source(name)
     if not source.downloads:
-        raise ValueError(f"dataset {name} cannot be downloaded: {_how_to_get(name)}")
+        raise Refused(f"dataset {name} cannot be downloaded: {_how_to_get(name)}")
     folder = (cache_directory() if directory is None else Path(directory).expanduser()) / name
     for download in source.downloads:
         downloader = None
@@ -327,7 +356,7 @@ def fetch(name: str, directory: str | os.PathLike[str] | None = None, *, progres
                 downloader=downloader,
             )
         except ValueError as error:
-            raise ValueError(
+            raise Refused(
                 f"dataset {name}: what came from {download.url} is not the published file "
                 f"(expected md5 {download.md5}); try again, or {_by_hand(name)}"
             ) from error
@@ -339,81 +368,105 @@ def fetch(name: str, directory: str | os.PathLike[str] | None = None, *, progres
     return folder
 
 
-def read_files(hits: Mapping[str, Found]) -> dict[str, tuple[Found, bytes]]:
-    """The bytes of each file, uncompressed; an archive is gone through once for all its members."""
+def read_files(hits: Mapping[str, Found], most: Mapping[str, Most] | None = None) -> dict[str, tuple[Found, bytes]]:
+    """The bytes of each file, uncompressed, at most so many; an archive is gone through once for all its members."""
+    limits = dict.fromkeys(hits, MOST_BYTES) if most is None else most
     read: dict[str, tuple[Found, bytes]] = {}
     for archive in {hit.path for hit in hits.values() if hit.member is not None}:
-        members = [hit.member for hit in hits.values() if hit.path == archive and hit.member is not None]
-        data = _read_archive(archive, members)
+        of_member = {hit.member: limits[f] for f, hit in hits.items() if hit.path == archive and hit.member is not None}
+        data = _read_archive(archive, of_member)
         read |= {f: (hit, data[hit.member]) for f, hit in hits.items() if hit.path == archive and hit.member}
     for file, hit in hits.items():
         if hit.member is None:
             try:
-                raw = hit.path.read_bytes()
+                raw = read_bytes(hit.path, f"{file} of a dataset")
             except FileNotFoundError:
                 raise FileNotFoundError(f"{hit.path} is missing, though other files of its dataset are there") from None
-            read[file] = (hit, _gunzip(raw, hit.path, file) if raw[:2] == b"\x1f\x8b" else raw)
+            read[file] = (hit, gunzip(raw, str(hit.path), limits[file]) if raw[:2] == b"\x1f\x8b" else raw)
     return {file: read[file] for file in hits}
 
 
-def _gunzip(raw: bytes, path: Path, file: str) -> bytes:
-    try:
-        return gzip.decompress(raw)
-    except (EOFError, OSError, zlib.error) as error:
-        sizes = {p.n_bytes for s in SOURCES.values() for files in s.alternatives for f, p in files.items() if f == file}
-        expected = "".join(f"; the published contents have {n} bytes" for n in sizes if n)
-        raise ValueError(
-            f"{path}: damaged or cut short: its {len(raw)} bytes unpack to {_unpackable(raw)} bytes "
-            f"and then fail ({error}){expected}; get the file again"
-        ) from error
+def _known(name: str) -> dict[str, Published]:
+    return {file: published for alternative in _source(name).alternatives for file, published in alternative.items()}
 
 
-def _unpackable(raw: bytes) -> int:
-    """How many bytes come out of a damaged gzip file before it fails."""
-    stream = zlib.decompressobj(wbits=31)
-    n = 0
-    try:
-        for i in range(0, len(raw), 4096):
-            n += len(stream.decompress(raw[i : i + 4096]))
-    except zlib.error:
-        pass
-    return n
+def _most(file: str, published: Published, own: bool) -> Most:
+    """How many bytes a file can hold: as many as the published one, or as its header declares."""
+    if not own and published.n_bytes is not None:
+        return published.n_bytes
+    if "-idx" in file:
+        return lambda head: formats.idx_bytes(head, file)
+    return MOST_BYTES
 
 
-def _read_archive(archive: Path, members: Iterable[str]) -> dict[str, bytes]:
+def _must_be_published(name: str, found: Found, file: str, n_bytes: int, md5: str) -> None:
+    published = _known(name)[file]
+    if published.md5 not in (None, md5):
+        _not_published(name, found, f"expected md5 {published.md5}, got {md5}")
+    if published.n_bytes not in (None, n_bytes):
+        _not_published(name, found, f"expected {published.n_bytes:,} bytes, got {n_bytes:,}")
+
+
+def _must_be_published_archive(name: str, archive: Path) -> None:
+    """Compared where the hashes of its files are not known."""
+    published = {download.file: download.md5 for download in SOURCES[name].downloads}.get(archive.name)
+    if published is None or all(file.md5 for file in _known(name).values()):
+        return
+    with opened(archive) as stream:
+        md5 = _md5_of(iter(lambda: stream.read(1 << 20), b""))
+    if md5 != published:
+        _not_published(name, archive, f"expected md5 {published}, got {md5}")
+
+
+def _not_published(name: str, found: Found | Path, how: str) -> NoReturn:
+    raise Refused(
+        f"{found} is not the published file of {name} ({how}): it is damaged, or a variant. Get it again with "
+        f"`fedloom data {name}`; to use a variant of your own, set the dataset to {name}{OWN} (--set task.dataset={name}{OWN})"
+    )
+
+
+def _read_archive(archive: Path, most: Mapping[str, Most]) -> dict[str, bytes]:
     """Regular files of a tar or zip archive, by name; a folder in front of the name is accepted."""
-    wanted = set(members)
-    got: dict[str, bytes] = {}
+    read = _from_zip if archive.suffix == ".zip" else _from_tar
     try:
-        if archive.suffix == ".zip":
-            with zipfile.ZipFile(archive) as zipped:
-                for info in zipped.infolist():
-                    if (member := _match(info.filename, wanted)) and not info.is_dir():
-                        got[member] = zipped.read(info)
-        else:
-            with tarfile.open(archive) as tar:
-                for entry in tar:
-                    if (member := _match(entry.name, wanted)) and (file := _regular(tar, entry)):
-                        got[member] = file
-                        if len(got) == len(wanted):
-                            break
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
-        raise ValueError(
-            f"{archive}: damaged or cut short ({archive.stat().st_size} bytes; {error}); get the file again"
-        ) from error
-    if lacking := sorted(wanted - set(got)):
-        raise ValueError(f"{archive} has no {', '.join(lacking)}; get the file again")
+        with opened(archive) as stream:
+            got = read(stream, str(archive), most)
+    except Refused:
+        raise
+    except Exception as error:  # of a damaged archive the libraries make errors of many kinds
+        raise Refused(
+            f"{archive}: damaged or cut short ({archive.stat().st_size} bytes; {one_line(str(error))}); get the file again"
+        ) from None
+    if lacking := sorted(set(most) - set(got)):
+        raise Refused(f"{archive} has no {', '.join(lacking[:10])}; get the file again")
     return got
 
 
-def _regular(tar: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes | None:
-    stream = tar.extractfile(entry) if entry.isreg() else None
-    if stream is None:
-        return None
-    data = stream.read()
-    if len(data) != entry.size:
-        raise EOFError(f"{entry.name} should have {entry.size} bytes, has {len(data)}")
-    return data
+def _from_zip(stream: Any, where: str, most: Mapping[str, Most]) -> dict[str, bytes]:
+    got: dict[str, bytes] = {}
+    with zipfile.ZipFile(stream) as zipped:
+        for info in zipped.infolist():
+            if (member := _match(info.filename, most)) and not info.is_dir():
+                with zipped.open(info) as packed:
+                    got[member] = unpacked(packed, f"{where} ({member})", most[member])
+    return got
+
+
+def _from_tar(stream: Any, where: str, most: Mapping[str, Most]) -> dict[str, bytes]:
+    packed = stream.read(2) == b"\x1f\x8b"
+    stream.seek(0)
+    bounded = Bounded(gzip.GzipFile(fileobj=stream) if packed else stream, where)
+    got: dict[str, bytes] = {}
+    with tarfile.open(fileobj=bounded, mode="r|") as tar:  # type: ignore[call-overload]  # only read() is called
+        for entry in tar:
+            if (member := _match(entry.name, most)) and entry.isreg():
+                file = tar.extractfile(entry)
+                got[member] = b"" if file is None else unpacked(file, f"{where} ({member})", most[member])
+                if len(got[member]) != entry.size:
+                    raise EOFError(f"{entry.name} should have {entry.size} bytes, has {len(got[member])}")
+                if len(got) == len(most):
+                    break
+    return got
 
 
 def _match(entry: str, wanted: Iterable[str]) -> str | None:
@@ -431,9 +484,9 @@ def _in_folder(folder: Path, file: str) -> Found | None:
 
 
 def _source(name: str) -> Source:
-    if name not in SOURCES:
-        raise ValueError(f"dataset {name!r} has no files; those that have: {', '.join(SOURCES)}")
-    return SOURCES[name]
+    if plain(name) not in SOURCES:
+        raise Refused(f"dataset {shown(name)} has no files; those that have: {', '.join(SOURCES)}")
+    return SOURCES[plain(name)]
 
 
 def _how_to_get(name: str) -> str:
@@ -450,7 +503,14 @@ def _by_hand(name: str) -> str:
 
 
 def _md5(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+    return _md5_of([data])
+
+
+def _md5_of(parts: Iterable[bytes]) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 # Contents that can be recognised: md5 -> dataset, file.

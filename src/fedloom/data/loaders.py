@@ -19,6 +19,8 @@ from fedloom.data import files, formats
 from fedloom.data.dataset import Dataset
 from fedloom.data.magnet import MagnetSettings, magnet_tracking
 from fedloom.data.partition import largest_remainder
+from fedloom.gate import Refused, arrays, finite, mat, shown
+from fedloom.gate.child import Child
 
 Directory = str | os.PathLike[str] | None
 
@@ -42,13 +44,15 @@ class Description:
 class GaussianSettings(Settings):
     """The generated dataset `gaussian`: each class a mixture of Gaussians, labels balanced."""
 
-    n_classes: int = Field(10, ge=2)
-    n_features: int = Field(20, ge=1)
-    n_train: int = Field(4000, ge=1)
-    n_test: int = Field(2000, ge=1)
-    modes_per_class: int = Field(2, ge=1)
-    spread: float = Field(0.75, gt=0, description="standard deviation of the modes' centres, in units of the noise")
-    seed: int = Field(0, ge=0, description="of the data; independent of a run's seed")
+    n_classes: int = Field(10, ge=2, le=100_000)
+    n_features: int = Field(20, ge=1, le=1_000_000)
+    n_train: int = Field(4000, ge=1, le=10**15)
+    n_test: int = Field(2000, ge=1, le=10**15)
+    modes_per_class: int = Field(2, ge=1, le=10_000)
+    spread: float = Field(
+        0.75, gt=0, le=1e6, description="standard deviation of the modes' centres, in units of the noise"
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="of the data; independent of a run's seed")
 
 
 DATASETS: dict[str, Description] = {
@@ -163,22 +167,25 @@ def load(
     gaussian: GaussianSettings | None = None,
     magnet: MagnetSettings | None = None,
 ) -> Dataset:
-    """The dataset of that name.
+    """The dataset of that name. With ":own" after it, as in "mnist:own", its files need not be the published ones.
 
     directory   where its files are; by default see `fedloom.data.files`
     limit       at most this many samples of the training split, and of the test split; see `Dataset.limited`
     gaussian    settings of the generated dataset "gaussian"; for no other name
     magnet      settings of the generated dataset "magnet"; for no other name
 
-    FileNotFoundError: files are missing, and the message says how to get them. ValueError: a file is damaged.
+    FileNotFoundError: files are missing, and the message says how to get them. Refused: a file is damaged, or not the
+    published one.
     """
-    if name not in DATASETS:
-        close = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.5)
+    if files.plain(name) not in DATASETS:
+        close = difflib.get_close_matches(name[:100], DATASETS, n=3, cutoff=0.5)
         nearest = f"; nearest: {', '.join(close)}" if close else ""
-        raise ValueError(f"unknown dataset {name!r}{nearest}; known: {', '.join(DATASETS)}")
+        raise Refused(f"unknown dataset {shown(name)}{nearest}; known: {', '.join(DATASETS)}")
+    if name.endswith(files.OWN) and files.plain(name) not in _FROM_FILES:
+        raise Refused(f"dataset {files.plain(name)} has no files that could be your own; leave out {files.OWN}")
     for key, settings in (("gaussian", gaussian), ("magnet", magnet)):
         if settings is not None and name != key:
-            raise ValueError(f'settings `{key}` go with dataset "{key}", not with {name!r}')
+            raise Refused(f'settings `{key}` go with dataset "{key}", not with {shown(name)}')
     if name == "gaussian":
         dataset = _gaussian(gaussian or GaussianSettings())
     elif name == "magnet":
@@ -186,7 +193,7 @@ def load(
     elif name in _WITHOUT_FILES:
         dataset = _WITHOUT_FILES[name]()
     else:
-        dataset = _FROM_FILES[name](name, directory)
+        dataset = _FROM_FILES[files.plain(name)](name, directory)
     return dataset if limit is None else dataset.limited(limit)
 
 
@@ -243,6 +250,7 @@ def _idx(name: str, directory: Directory) -> Dataset:
         images = formats.idx(data, str(where), 3)
         where_labels, data = read[f"{prefix}-labels-idx1-ubyte"]
         labels = formats.idx(data, str(where_labels), 1)
+        finite.in_range(f"{where_labels}: labels", labels, 0, 9)
         _same_number(where, len(images), where_labels, len(labels))
         return images[:, None], labels  # (n, 1, height, width)
 
@@ -251,18 +259,21 @@ def _idx(name: str, directory: Directory) -> Dataset:
 
 def _cifar10(name: str, directory: Directory) -> Dataset:
     read = files.contents(name, directory)
-    batches = [formats.cifar(data, str(where), 1) for where, data in read.values()]  # five of training, one of test
+    batches = [formats.cifar(data, str(where), 1, 10) for where, data in read.values()]  # five of training, one of test
     train = tuple(np.concatenate(parts) for parts in zip(*batches[:-1]))
     return _images(name, (train[0], train[1]), batches[-1], 10)
 
 
 def _cifar100(name: str, directory: Directory) -> Dataset:
-    train, test = (formats.cifar(data, str(where), 2) for where, data in files.contents(name, directory).values())
+    train, test = (formats.cifar(data, str(where), 2, 100) for where, data in files.contents(name, directory).values())
     return _images(name, train, test, 100)
 
 
 def _svhn(name: str, directory: Directory) -> Dataset:
-    train, test = (formats.svhn(data, str(where)) for where, data in files.contents(name, directory).values())
+    with Child(mat.__name__) as child:
+        train, test = (
+            formats.svhn(data, str(where), child) for where, data in files.contents(name, directory).values()
+        )
     return _images(name, train, test, 10)
 
 
@@ -294,7 +305,7 @@ def _hapt(name: str, directory: Directory) -> Dataset:
             train.append(index[: len(index) - n_test - (n_test > 0)])
     first, last = np.sort(np.concatenate(train)), np.sort(np.concatenate(test))
     if len(last) == 0:
-        raise ValueError(f"{where}: no person has five windows of one activity, so there is nothing to test on")
+        raise Refused(f"{where}: no person has five windows of one activity, so there is nothing to test on")
     channels_first = np.ascontiguousarray(x.transpose(0, 2, 1))
     return Dataset(
         name=name,
@@ -336,10 +347,10 @@ def _fashion_mini() -> Dataset:
     data = file.read_bytes()
     found = hashlib.sha256(data).hexdigest()
     if found != FASHION_MINI_SHA256:
-        raise ValueError(
+        raise Refused(
             f"{file}: expected sha256 {FASHION_MINI_SHA256}, got {found} ({len(data)} bytes); reinstall fedloom"
         )
-    x_train, y_train, x_test, y_test = formats.npz(data, str(file), ("x_train", "y_train", "x_test", "y_test"))
+    x_train, y_train, x_test, y_test = arrays.npz(data, str(file), ("x_train", "y_train", "x_test", "y_test"))
     return _images("fashion-mini", (x_train[:, None], y_train), (x_test[:, None], y_test), 10)
 
 
@@ -357,7 +368,7 @@ def _images(name: str, train: tuple[Any, Any], test: tuple[Any, Any], n_classes:
 
 def _same_number(images: files.Found, n_images: int, labels: files.Found, n_labels: int) -> None:
     if n_images != n_labels:
-        raise ValueError(
+        raise Refused(
             f"{images} has {n_images} images but {labels} has {n_labels} labels; they are of different sets, "
             "get both again"
         )

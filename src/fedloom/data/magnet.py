@@ -37,11 +37,13 @@ AT_ONCE = 1 << 14  # samples whose fields are computed together: about 6 MB
 class MagnetSettings(Settings):
     """The generated dataset `magnet`. The published experiments have 10^6 samples, here split 900,000 to 100,000."""
 
-    n_train: int = Field(36_000, ge=1)
-    n_test: int = Field(4_000, ge=1)
-    moment_am2: float = Field(0.8, gt=0, description="A m^2; 0.8 is a cylinder of neodymium of about 10 x 10 mm")
-    noise_mt: float = Field(0.0, ge=0, description="standard deviation of the sensors' noise, mT on each axis")
-    seed: int = Field(0, ge=0, description="of the data; independent of a run's seed")
+    n_train: int = Field(36_000, ge=1, le=10**15)
+    n_test: int = Field(4_000, ge=1, le=10**15)
+    moment_am2: float = Field(
+        0.8, gt=0, le=1e6, description="A m^2; 0.8 is a cylinder of neodymium of about 10 x 10 mm"
+    )
+    noise_mt: float = Field(0.0, ge=0, le=1e6, description="standard deviation of the sensors' noise, mT on each axis")
+    seed: int = Field(0, ge=0, lt=2**63, description="of the data; independent of a run's seed")
 
 
 def sensor_grid() -> Floats:

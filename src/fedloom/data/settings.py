@@ -14,6 +14,9 @@ from fedloom.data.drawn import drawn, drawn_by_classes
 from fedloom.data.dual_layer import dual_layer_sets
 from fedloom.data.edge_cases import edge_case_sets
 
+MOST_SAMPLES = 10**15  # what does not fit the machine, the estimate refuses
+MOST_CLASSES = 1_000_000
+
 
 class IidPartition(Settings):
     """Random and equal."""
@@ -25,9 +28,9 @@ class ClassesPartition(Settings):
     """A few classes for each client."""
 
     kind: Literal["classes"] = "classes"
-    classes_per_client: int = Field(2, ge=1)
+    classes_per_client: int = Field(2, ge=1, le=MOST_CLASSES)
     samples_per_class: int | None = Field(
-        None, ge=1, description="of each of a client's classes; by default as many as possible"
+        None, ge=1, le=MOST_SAMPLES, description="of each of a client's classes; by default as many as possible"
     )
     volume: Literal["equal", "all"] = Field(
         "equal", description="equal: all clients alike, the rest unused; all: every sample used"
@@ -38,17 +41,21 @@ class DirichletPartition(Settings):
     """Each class split by random proportions."""
 
     kind: Literal["dirichlet"] = "dirichlet"
-    concentration: float = Field(0.5, gt=0, description="small: few classes for each client; large: nearly iid")
-    min_samples: int = Field(1, ge=1, description="for every client")
+    concentration: float = Field(
+        0.5, ge=1e-6, le=1e9, description="small: few classes for each client; large: nearly iid"
+    )
+    min_samples: int = Field(1, ge=1, le=MOST_SAMPLES, description="for every client")
 
 
 class SizesPartition(Settings):
     """Clients of different sizes, optionally with a few classes each."""
 
     kind: Literal["sizes"] = "sizes"
-    relative_std: float = Field(0.3, ge=0, description="standard deviation of the sizes / their mean")
+    relative_std: float = Field(0.3, ge=0, le=1e3, description="standard deviation of the sizes / their mean")
     relative_least: float = Field(0.1, ge=0, le=1, description="smallest size / mean size")
-    classes_per_client: int | None = Field(None, ge=1, description="by default labels come as they fall")
+    classes_per_client: int | None = Field(
+        None, ge=1, le=MOST_CLASSES, description="by default labels come as they fall"
+    )
     min_share: float = Field(0.2, ge=0, le=1, description="least part of an even share of each of a client's classes")
 
 
@@ -76,9 +83,9 @@ class DualLayerPartition(Settings):
 
     kind: Literal["dual-layer"] = "dual-layer"
     edge_share: float = Field(0.5, gt=0, le=1, description="of the classes, at each edge; 1: the edges are alike")
-    classes_per_client: int = Field(2, ge=1)
+    classes_per_client: int = Field(2, ge=1, le=MOST_CLASSES)
     samples_per_class: int | None = Field(
-        None, ge=1, description="of each of a client's classes; by default as many as possible"
+        None, ge=1, le=MOST_SAMPLES, description="of each of a client's classes; by default as many as possible"
     )
     volume: Literal["equal", "all"] = Field(
         "equal", description="equal: all clients alike, the rest unused; all: every sample used"
@@ -93,8 +100,10 @@ class DrawnPartition(Settings):
     """Drawn with replacement: for fleets with more clients than the data has samples for."""
 
     kind: Literal["drawn"] = "drawn"
-    samples_per_client: int = Field(40, ge=1)
-    classes_per_client: int | None = Field(None, ge=1, description="by default labels come as they fall")
+    samples_per_client: int = Field(40, ge=1, le=MOST_SAMPLES)
+    classes_per_client: int | None = Field(
+        None, ge=1, le=MOST_CLASSES, description="by default labels come as they fall"
+    )
 
 
 class MixedPartition(Settings):
@@ -105,7 +114,7 @@ class MixedPartition(Settings):
 
     kind: Literal["mixed"] = "mixed"
     skewed_share: float = Field(1.0, ge=0, le=1, description="of the clients that have a few classes only")
-    classes_per_client: int = Field(2, ge=1)
+    classes_per_client: int = Field(2, ge=1, le=MOST_CLASSES)
 
 
 PartitionSettings = Annotated[

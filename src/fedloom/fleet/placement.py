@@ -1,6 +1,6 @@
 """Where devices and cells stand. Positions are (K, 2) or (K, 3) in metres; every draw takes its generator."""
 
-import csv
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
@@ -9,9 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom.fleet import cells
+from fedloom.gate import Refused, finite, shown, table_text
+from fedloom.gate.words import one_line
 
 Array = NDArray[np.float64]
 
+MOST_DEVICES = 1_000_000
+FAR_M = 1e9  # no device is farther away
 _INSIDE = 1 - 1e-9  # keeps a point that is drawn in a disc inside of it whatever the rounding
 
 
@@ -196,20 +200,25 @@ def read_csv(path: str | Path) -> tuple[Array, Mapping[str, Array]]:
     The first line names the columns: x_m and y_m, optionally z_m, and any others; all are numbers.
     """
     file = Path(path)
-    with file.open(newline="", encoding="utf-8-sig") as lines:
-        reader = csv.reader(lines)
-        header = [name.strip() for name in next(reader, [])]
-        if "x_m" not in header or "y_m" not in header:
-            raise ValueError(f"{file}, line 1: expected a header with the columns x_m and y_m, got {header}")
-        twice = sorted({name for name in header if header.count(name) > 1})
-        if twice:
-            raise ValueError(f"{file}, line 1: column names must differ, got {twice} more than once")
-        rows = [_numbers(file, reader.line_num, header, row) for row in reader if row]
+    found = table_text.lines(file, "a table of devices")
+    line, header = next(found, (1, []))
+    if "x_m" not in header or "y_m" not in header:
+        raise Refused(f"{file}, line {line}: expected a header with the columns x_m and y_m, got {shown(header)}")
+    twice = sorted(name for name, n in Counter(header).items() if n > 1)
+    if twice:
+        raise Refused(f"{file}, line {line}: column names must differ, got {shown(twice)} more than once")
+    rows: list[list[float]] = []
+    for line, row in found:
+        if len(rows) == MOST_DEVICES:
+            raise Refused(f"{file}, line {line}: more than {MOST_DEVICES:,} devices")
+        rows.append(_numbers(file, line, header, row))
     if not rows:
-        raise ValueError(f"{file}: expected one line per device after the header, got none")
+        raise Refused(f"{file}: expected one line per device after the header, got none")
     table = dict(zip(header, np.array(rows).T))
     axes = [table.pop(name) for name in ("x_m", "y_m", "z_m") if name in table]
-    return np.column_stack(axes), table
+    positions = np.column_stack(axes)
+    finite.in_range(f"{file}: positions", positions, -FAR_M, FAR_M)
+    return positions, table
 
 
 def _relocated(areas: Sequence[str], n_overlap: int) -> list[str]:
@@ -250,14 +259,11 @@ def _draw_exactly_in(
 
 def _numbers(file: Path, line: int, header: list[str], row: list[str]) -> list[float]:
     if len(row) != len(header):
-        raise ValueError(f"{file}, line {line}: expected {len(header)} columns {header}, got {len(row)}")
-    numbers = []
-    for name, text in zip(header, row):
-        try:
-            number = float(text)
-        except ValueError:
-            number = np.nan
+        raise Refused(f"{file}, line {line}: expected {len(header)} columns {shown(header)}, got {len(row)}")
+    numbers = [table_text.number(text) for text in row]
+    for name, text, number in zip(header, row, numbers):
         if not np.isfinite(number):
-            raise ValueError(f"{file}, line {line}, column {name}: expected a finite number, got {text!r}")
-        numbers.append(number)
+            raise Refused(
+                f"{file}, line {line}, column {one_line(name, 60)}: expected a finite number, got {shown(text)}"
+            )
     return numbers

@@ -4,21 +4,35 @@ Every part has a `kind`; all but `n_devices` has a default: one cell that reache
 of 100 m around it, 10 Mbit/s to the edge and among devices, a free backhaul, 0.01 s per local step.
 """
 
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedloom._settings import Settings
+from fedloom._settings import FilePath, Pair, Row, Settings, Triple
 from fedloom.fleet import links, placement
+from fedloom.fleet.placement import FAR_M, MOST_DEVICES
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=0)]
-Flat = tuple[float, float]
-Point = tuple[float, float] | tuple[float, float, float]
-Radius = Positive | tuple[Positive, ...]
+# Bounds far outside of anything that exists, and far inside of what numbers can hold: no time, energy or rate that is made of
+# them overflows.
+SLOWEST = 1e-9  # steps or cycles a second
+Count = Annotated[int, Field(ge=0, le=MOST_DEVICES)]
+Coordinate = Annotated[float, Field(ge=-FAR_M, le=FAR_M)]  # m
+Length = Annotated[float, Field(ge=1e-3, le=FAR_M)]  # m
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+BitRate = Annotated[float, Field(ge=1e-3, le=1e15)]  # bit/s
+Hertz = Annotated[float, Field(ge=1e-3, le=1e15)]
+Watts = Annotated[float, Field(ge=0, le=1e9)]
+Rate = Annotated[float, Field(le=1e15)]  # bit/s; what is below 0 is told by links.given
+Sigma = Annotated[float, Field(ge=0, le=10)]  # of the logarithm: ten are a factor of 22,000
+Share = Annotated[float, Field(gt=0, le=1)]
+Decibel = Annotated[float, Field(ge=-500, le=500)]
+Factor = Annotated[float, Field(ge=1e-9, le=1e9)]
+Amount = Annotated[float, Field(ge=0, le=1e15)]  # seconds, steps a second, cycles a second, multiples of a rate
+Flat = Pair[Coordinate]
+Point = Pair[Coordinate] | Triple[Coordinate]
+Region = Annotated[tuple[Coordinate, Coordinate, Coordinate, Coordinate], Field(strict=False, fail_fast=True)]
+Radius = Length | Row[Length]
 
 
 # Cells
@@ -45,8 +59,8 @@ class GridCells(Settings):
 
     kind: Literal["grid"] = "grid"
     shape: Literal["triangle", "hex", "line"] = "triangle"
-    n: int = Field(default=3, ge=1)
-    spacing_m: Positive = 1000.0
+    n: int = Field(default=3, ge=1, le=10**12)
+    spacing_m: Length = 1000.0
     radius_m: Radius | None = Field(default=None, validate_default=True)
 
     @field_validator("n")
@@ -79,7 +93,7 @@ class ExplicitCells(Settings):
     """Cells with given centres, (x, y) or (x, y, z), and one radius for all or one each."""
 
     kind: Literal["explicit"] = "explicit"
-    centres_m: tuple[Point, ...] = Field(min_length=1)
+    centres_m: Row[Point] = Field(min_length=1)
     radius_m: Radius
 
     @field_validator("centres_m")
@@ -110,7 +124,7 @@ class DiscPlacement(Settings):
     """Uniform in a disc."""
 
     kind: Literal["disc"] = "disc"
-    radius_m: Positive = 100.0
+    radius_m: Length = 100.0
     centre_m: Flat = (0.0, 0.0)
 
 
@@ -118,7 +132,7 @@ class SquarePlacement(Settings):
     """Uniform in a square."""
 
     kind: Literal["square"] = "square"
-    side_m: Positive = 100.0
+    side_m: Length = 100.0
     centre_m: Flat = (0.0, 0.0)
 
 
@@ -126,13 +140,13 @@ class RectanglesPlacement(Settings):
     """Uniform in rectangles (x_min, x_max, y_min, y_max), `counts` devices in each (CAMU, section V-A)."""
 
     kind: Literal["rectangles"] = "rectangles"
-    regions_m: tuple[tuple[float, float, float, float], ...] = Field(min_length=1)
-    counts: tuple[Count, ...]
-    z_m: float | None = None
+    regions_m: Row[Region] = Field(min_length=1)
+    counts: Row[Count]
+    z_m: Coordinate | None = None
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
-        placement.rectangles(self.regions_m, self.counts, np.random.default_rng(0))
+        placement.rectangles(self.regions_m, [min(n, 1) for n in self.counts], np.random.default_rng(0))
         return self
 
 
@@ -185,7 +199,7 @@ class CoordinatesPlacement(Settings):
     """Given positions, (x, y) or (x, y, z), one per device."""
 
     kind: Literal["coordinates"] = "coordinates"
-    positions_m: tuple[Point, ...] = Field(min_length=1)
+    positions_m: Row[Point] = Field(min_length=1)
 
     @field_validator("positions_m")
     @classmethod
@@ -198,7 +212,7 @@ class CsvPlacement(Settings):
     """Positions from a file with the columns x_m, y_m and perhaps z_m, one line per device."""
 
     kind: Literal["csv"] = "csv"
-    path: Path
+    path: FilePath
 
 
 Placement = Annotated[
@@ -220,21 +234,21 @@ class LogDistanceLoss(Settings):
     """loss = intercept + slope log10(max(d, floor) / reference) dB."""
 
     kind: Literal["log-distance"] = "log-distance"
-    intercept_db: float = 128.1
-    slope_db: float = 37.6
-    reference_m: Positive = 1000.0
-    floor_m: Positive = 1.0
+    intercept_db: Decibel = 128.1
+    slope_db: float = Field(default=37.6, ge=-100, le=100)
+    reference_m: Length = 1000.0
+    floor_m: Length = 1.0
 
 
 class FreeSpaceLoss(Settings):
     """gain = gain_tx gain_rx (c / (4 pi carrier max(d, floor)))^exponent."""
 
     kind: Literal["free-space"] = "free-space"
-    carrier_hz: Positive = 915e6
-    exponent: Positive = 3.76
-    gain_tx: Positive = 10**0.5
-    gain_rx: Positive = 1.0
-    floor_m: Positive = 1.0
+    carrier_hz: float = Field(default=915e6, ge=1e3, le=1e15)
+    exponent: float = Field(default=3.76, gt=0, le=20)
+    gain_tx: Factor = 10**0.5
+    gain_rx: Factor = 1.0
+    floor_m: Length = 1.0
 
 
 PathLoss = Annotated[LogDistanceLoss | FreeSpaceLoss, Field(discriminator="kind")]
@@ -244,24 +258,24 @@ class FreeLink(Settings):
     """Takes no time."""
 
     kind: Literal["free"] = "free"
-    power_w: NotNegative = 0.0
+    power_w: Watts = 0.0
 
 
 class FixedLink(Settings):
     """Takes `seconds` whatever the message."""
 
     kind: Literal["fixed"] = "fixed"
-    seconds: NotNegative
-    power_w: NotNegative = 0.0
+    seconds: Seconds
+    power_w: Watts = 0.0
 
 
 class RateLink(Settings):
     """bits / rate; with `sigma` the rate is bit_s exp(sigma z), z standard normal, drawn per device."""
 
     kind: Literal["rate"] = "rate"
-    bit_s: Positive = 1e7
-    sigma: NotNegative = 0.0
-    power_w: NotNegative = 0.0
+    bit_s: BitRate = 1e7
+    sigma: Sigma = 0.0
+    power_w: Watts = 0.0
 
 
 class RadioLink(Settings):
@@ -270,10 +284,10 @@ class RadioLink(Settings):
     over the path's, is drawn when links are: once, or as `redraw.links` says; between devices the same in both directions."""
 
     kind: Literal["radio"] = "radio"
-    power_w: Positive = 0.01
-    bandwidth_hz: Positive = 1e6
-    noise_dbm_hz: float = -173.0
-    antennas: int = Field(default=1, ge=1)
+    power_w: float = Field(default=0.01, ge=1e-15, le=1e9)
+    bandwidth_hz: Hertz = 1e6
+    noise_dbm_hz: Decibel = -173.0
+    antennas: int = Field(default=1, ge=1, le=1_000_000)
     fading: Literal["none", "rayleigh"] = "none"
     path_loss: PathLoss = LogDistanceLoss()
 
@@ -282,11 +296,11 @@ class DrawnLinks(Settings):
     """Device to device: {low..high} or [low, high) times `unit_bit_s`, per pair (ranges: LTC, section 5.2; the law is ours)."""
 
     kind: Literal["drawn"] = "drawn"
-    low: NotNegative = 1.0
-    high: NotNegative = 5.0
+    low: Amount = 1.0
+    high: Amount = 5.0
     integer: bool = True
-    unit_bit_s: Positive = 1.0
-    power_w: NotNegative = 0.0
+    unit_bit_s: BitRate = 1.0
+    power_w: Watts = 0.0
 
     @model_validator(mode="after")
     def _drawable(self) -> Self:
@@ -298,8 +312,8 @@ class GivenLinks(Settings):
     """Device to device: a symmetric matrix of rates; the diagonal is ignored."""
 
     kind: Literal["given"] = "given"
-    matrix_bit_s: tuple[tuple[float, ...], ...]
-    power_w: NotNegative = 0.0
+    matrix_bit_s: Row[Row[Rate]]
+    power_w: Watts = 0.0
 
     @field_validator("matrix_bit_s")
     @classmethod
@@ -314,8 +328,8 @@ class GivenLinks(Settings):
 class FalseReports(Settings):
     """Devices that report `factor` times the true rate of all their links to other devices."""
 
-    devices: tuple[Count, ...] = Field(min_length=1)
-    factor: Positive = 2.0
+    devices: Row[Count] = Field(min_length=1)
+    factor: Factor = 2.0
 
 
 HopLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink, Field(discriminator="kind")]
@@ -374,7 +388,7 @@ class FixedLaw(Settings):
     """The same for all."""
 
     kind: Literal["fixed"] = "fixed"
-    value: NotNegative
+    value: Amount
 
     @property
     def least(self) -> float:
@@ -386,8 +400,8 @@ class UniformLaw(Settings):
     """Uniform on [low, high), or on {low..high} if `integer`."""
 
     kind: Literal["uniform"] = "uniform"
-    low: NotNegative
-    high: NotNegative
+    low: Amount
+    high: Amount
     integer: bool = False
 
     @model_validator(mode="after")
@@ -407,10 +421,10 @@ class NormalLaw(Settings):
     """Normal, clipped to low..high (CSAHFL, section 4.1, whose least and most we read as clipping)."""
 
     kind: Literal["normal"] = "normal"
-    mean: float
-    std: NotNegative
-    low: NotNegative
-    high: NotNegative
+    mean: float = Field(ge=-1e15, le=1e15)
+    std: Amount
+    low: Amount
+    high: Amount
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -427,8 +441,8 @@ class ClassesLaw(Settings):
     """A few classes of devices in fixed shares (equal if not given), each value times 1 ± `spread`."""
 
     kind: Literal["classes"] = "classes"
-    values: tuple[NotNegative, ...] = Field(min_length=1)
-    shares: tuple[Positive, ...] | None = None
+    values: Row[Amount] = Field(min_length=1)
+    shares: Row[Share] | None = None
     spread: float = Field(default=0.0, ge=0, lt=1)
 
     @field_validator("shares")
@@ -460,11 +474,11 @@ class ComputeSettings(Settings):
 
     law: Law = FixedLaw(value=0.01)
     unit: Unit = "seconds-per-step"
-    session_steps: int | None = Field(default=None, ge=1)
-    session_epochs: int | None = Field(default=None, ge=1)
-    cycles_per_sample: Positive | None = None
-    power_w: NotNegative = 0.0
-    jitter_sigma: NotNegative = 0.0
+    session_steps: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    session_epochs: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    cycles_per_sample: float | None = Field(default=None, ge=1e-9, le=1e18)
+    power_w: Watts = 0.0
+    jitter_sigma: Sigma = 0.0
 
     @model_validator(mode="after")
     def _unit_is_complete(self) -> Self:
@@ -480,8 +494,10 @@ class ComputeSettings(Settings):
                 "unit cycles-per-second needs cycles_per_sample, other units must not have it; "
                 f"got unit {self.unit}, cycles_per_sample {self.cycles_per_sample}"
             )
-        if self.unit.endswith("per-second") and self.law.least <= 0:
-            raise ValueError(f"a law in {self.unit} must stay above 0, got a least value of {self.law.least:g}")
+        if self.unit.endswith("per-second") and self.law.least < SLOWEST:
+            raise ValueError(
+                f"a law in {self.unit} must stay above 0, at least at {SLOWEST:g}, got a least value of {self.law.least:g}"
+            )
         return self
 
 
@@ -509,7 +525,7 @@ class MobilitySettings(Settings):
 class FleetSettings(Settings):
     """Devices, cells, links, compute and mobility."""
 
-    n_devices: int = Field(ge=1)
+    n_devices: int = Field(ge=1, le=10**12)
     cells: Cells = SingleCell()
     placement: Placement = DiscPlacement()
     homes: Literal["even", "nearest", "random"] = "even"

@@ -14,10 +14,8 @@ Only the position is required. Degrees are projected by east = R cos(middle lati
 R (latitude - middle): distances of fleets of 50 km are right to one percent below 60 degrees of latitude.
 """
 
-import csv
 import difflib
-import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.fleet.placement import FAR_M, MOST_DEVICES
+from fedloom.gate import Refused, arrays, files, finite, shown, table_text
+from fedloom.gate.table_text import number
+from fedloom.gate.words import one_line
 from fedloom.radio import dbm_to_w
 
 Floats = NDArray[np.float64]
@@ -48,7 +50,6 @@ NAMES = {  # of columns, and other spellings
     "n_samples": ("samples",),
 }
 YES_NO = {"yes": True, "true": True, "1": True, "y": True, "no": False, "false": False, "0": False, "n": False}
-FAR_M = 1e9  # no device or server is farther away
 RANGES = {  # least, most
     "x_m": (-FAR_M, FAR_M),
     "y_m": (-FAR_M, FAR_M),
@@ -91,12 +92,12 @@ class FleetTable:
         """A point given like the devices, (x, y) in metres or (latitude, longitude) in degrees: (2,), metres."""
         if self.origin is None:
             if not max(map(abs, point)) <= FAR_M:
-                raise ValueError(f"a point must be within {FAR_M:g} m, got {point[0]:g},{point[1]:g}")
+                raise Refused(f"a point must be within {FAR_M:g} m, got {point[0]:g},{point[1]:g}")
             return np.array(point, dtype=np.float64)
         for name, value in zip(("latitude", "longitude"), point):
             low, high = RANGES[name]
             if not low <= value <= high:
-                raise ValueError(
+                raise Refused(
                     f"the table is in degrees, so a point is latitude,longitude; {name} must be in {low:g}..{high:g}, "
                     f"got {value:g}"
                 )
@@ -123,7 +124,7 @@ def read_fleet(path: str | Path) -> FleetTable:
     position, origin = _positions(file, header, table)
     for one, other in (("steps_per_s", "samples_per_s"), ("tx_power_w", "tx_power_dbm")):
         if one in table and other in table:
-            raise ValueError(f"{file}, line 1: got both {one} and {other}; leave out one of them")
+            raise Refused(f"{file}, line 1: got both {one} and {other}; leave out one of them")
     labels = tuple(name for name in header if name.startswith(LABEL))
     label_counts = np.stack([table[name] for name in labels], axis=1).astype(np.int64) if labels else None
     n_samples = table["n_samples"].astype(np.int64) if "n_samples" in table else None
@@ -131,7 +132,7 @@ def read_fleet(path: str | Path) -> FleetTable:
         total = label_counts.sum(axis=1)
         if n_samples is not None and (n_samples != total).any():
             k = int(np.argmax(n_samples != total))
-            raise ValueError(
+            raise Refused(
                 f"{file}, line {lines[k]}: n_samples is {n_samples[k]}, but the samples of all classes are {total[k]}; "
                 "correct one of them or leave out n_samples"
             )
@@ -159,74 +160,56 @@ def read_gradients(path: str | Path, n_devices: int) -> NDArray[np.floating[Any]
     """(K, p), a row per device in the order of the fleet: an .npy file, an .npz file with one array or one called
     gradients, or a .csv file of numbers, with or without a line of names."""
     file = Path(path)
-    _must_exist(file, "gradients")
-    if file.suffix == ".csv":
-        rows = _number_rows(file)
-    elif file.suffix in (".npy", ".npz"):
-        rows = _stored(file)
-    else:
-        raise ValueError(f"{file}: gradients must be an .npy, .npz or .csv file")
+    if file.suffix not in (".csv", ".npy", ".npz"):
+        raise Refused(f"{one_line(str(file))}: gradients must be an .npy, .npz or .csv file")
+    try:
+        rows = _number_rows(file) if file.suffix == ".csv" else _stored(file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {file}; give the path of gradients") from None
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
-        raise ValueError(
-            f"{file}: expected numbers with a row per device, (K, p), got {rows.dtype} of shape {rows.shape}"
-        )
+        raise Refused(f"{file}: expected numbers with a row per device, (K, p), got {rows.dtype} of shape {rows.shape}")
     if len(rows) != n_devices:
-        raise ValueError(
-            f"{file}: expected a row for each of the {n_devices} devices of the fleet, got {len(rows)} rows"
-        )
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if len(bad):
-        raise ValueError(f"{file}: gradients must be finite, but row {bad[0] + 1} (counted from 1) is not")
+        raise Refused(f"{file}: expected a row for each of the {n_devices} devices of the fleet, got {len(rows)} rows")
+    finite.finite(f"{file}: gradients", rows)
     return rows if rows.dtype == np.float32 else rows.astype(np.float64, copy=False)
 
 
 def _read(file: Path) -> tuple[list[str], list[list[str]], list[int]]:
     """Names of columns, the lines after them, and where in the file they are."""
-    _must_exist(file, "the fleet")
     try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            reader = csv.reader(text)
-            header = _header(file, next(reader, []))
-            rows, lines = [], []
-            for row in reader:
-                if not any(cell.strip() for cell in row):
-                    continue
-                if len(row) != len(header):
-                    raise ValueError(
-                        f"{file}, line {reader.line_num}: expected {len(header)} columns, as in the first line, "
-                        f"got {len(row)}"
-                    )
-                rows.append([cell.strip() for cell in row])
-                lines.append(reader.line_num)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{file}: expected a table as text (CSV, UTF-8), but it cannot be read: {error}") from None
+        found = table_text.lines(file, "a fleet, a table of devices")
+        first = next(found, None)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {file}; give the path of the fleet") from None
+    if first is None or first[0] != 1:
+        raise Refused(
+            f"{file} is empty or has no line of column names; expected x_m,y_m or latitude,longitude in its first line"
+        )
+    header = _header(file, first[1])
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    for line, row in found:
+        if len(row) != len(header):
+            raise Refused(f"{file}, line {line}: expected {len(header)} columns, as in the first line, got {len(row)}")
+        if len(rows) == MOST_DEVICES:
+            raise Refused(f"{file}, line {line}: more than {MOST_DEVICES:,} devices")
+        rows.append(row)
+        lines.append(line)
     if not rows:
-        raise ValueError(f"{file}: expected one line per device after the line of column names, got none")
+        raise Refused(f"{file}: expected one line per device after the line of column names, got none")
     return header, rows, lines
-
-
-def _must_exist(file: Path, what: str) -> None:
-    if not file.exists():
-        raise FileNotFoundError(f"there is no file {file}; give the path of {what}")
-    if not file.is_file():
-        raise ValueError(f"{file} is not a file; give the path of {what}")
 
 
 def _header(file: Path, row: list[str]) -> list[str]:
     """Names of columns as in NAMES; others as they are."""
-    if not any(cell.strip() for cell in row):
-        raise ValueError(
-            f"{file} is empty or has no line of column names; expected x_m,y_m or latitude,longitude first"
-        )
     if len(row) == 1 and (";" in row[0] or "\t" in row[0]):
-        raise ValueError(f"{file}, line 1: columns must be separated by commas, got {row[0]!r}")
+        raise Refused(f"{file}, line 1: columns must be separated by commas, got {shown(row[0])}")
     meaning = {other: name for name, others in NAMES.items() for other in (name, *others)}
-    names = [cell.strip() for cell in row]
-    names = [meaning.get(name.lower(), name.lower() if name.lower().startswith(LABEL) else name) for name in names]
+    names = [meaning.get(name.lower(), name.lower() if name.lower().startswith(LABEL) else name) for name in row]
     names = [name or f"(column {i})" for i, name in enumerate(names, start=1)]  # spreadsheets leave empty ones
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, n in Counter(names).items() if n > 1)
     if twice:
-        raise ValueError(f"{file}, line 1: every column must be there once, got {', '.join(twice)} more than once")
+        raise Refused(f"{file}, line 1: every column must be there once, got {_list(twice)} more than once")
     return names
 
 
@@ -239,7 +222,7 @@ def _positions(
 ) -> tuple[Floats, tuple[float, float] | None]:
     pairs = ("x_m", "y_m"), ("latitude", "longitude")
     if all(name in table for pair in pairs for name in pair):
-        raise ValueError(f"{file} has positions in metres and in degrees; leave out one of the two")
+        raise Refused(f"{file} has positions in metres and in degrees; leave out one of the two")
     for pair in pairs:
         if all(name in table for name in pair):
             points = np.stack([table[name] for name in pair], axis=1)
@@ -249,11 +232,11 @@ def _positions(
             return _project(points, origin), origin
     known = [name for name in ("x_m", "y_m", "latitude", "longitude") if name not in header]
     close = {name: difflib.get_close_matches(name, header, n=1, cutoff=0.5) for name in known}
-    hints = [f"{near[0]} for {name}" for name, near in close.items() if near and near[0] not in NAMES]
+    hints = [f"{one_line(near[0], 60)} for {name}" for name, near in close.items() if near and near[0] not in NAMES]
     hint = f"; did you mean to rename {' and '.join(dict.fromkeys(hints))}?" if hints else ""
-    raise ValueError(
+    raise Refused(
         f"{file}, line 1: expected the columns x_m and y_m (metres), or latitude and longitude (degrees); "
-        f"got {', '.join(header)}{hint}"
+        f"got {_list(header)}{hint}"
     )
 
 
@@ -281,10 +264,7 @@ def _numbers(file: Path, name: str, texts: Sequence[str], lines: Sequence[int]) 
     low, high = RANGES.get(name, (-np.inf, np.inf))
     out = np.empty(len(texts))
     for k, text in enumerate(texts):
-        try:
-            value = float(text)
-        except ValueError:
-            value = np.nan
+        value = number(text)
         if whole is not None:
             good, wanted = value >= whole and value == np.floor(value) < 1e15, f"a whole number of at least {whole}"
         elif name in ABOVE_ZERO:
@@ -293,7 +273,7 @@ def _numbers(file: Path, name: str, texts: Sequence[str], lines: Sequence[int]) 
             good = low <= value <= high and abs(value) < np.inf
             wanted = "a finite number" if low == -np.inf else f"a number in {low:g}..{high:g}"
         if not good:
-            raise ValueError(f"{file}, line {lines[k]}, column {name}: expected {wanted}, got {text!r}")
+            raise Refused(f"{file}, line {lines[k]}, column {one_line(name, 60)}: expected {wanted}, got {shown(text)}")
         out[k] = value
     return out
 
@@ -301,10 +281,10 @@ def _numbers(file: Path, name: str, texts: Sequence[str], lines: Sequence[int]) 
 def _yes_no(file: Path, texts: Sequence[str], lines: Sequence[int]) -> NDArray[np.bool_]:
     for text, line in zip(texts, lines):
         if text.lower() not in YES_NO:
-            raise ValueError(f"{file}, line {line}, column candidate: expected yes or no (or 1 or 0), got {text!r}")
+            raise Refused(f"{file}, line {line}, column candidate: expected yes or no (or 1 or 0), got {shown(text)}")
     out = np.array([YES_NO[text.lower()] for text in texts])
     if not out.any():
-        raise ValueError(f"{file}: no device is a candidate, so none could be a head; set candidate to yes for some")
+        raise Refused(f"{file}: no device is a candidate, so none could be a head; set candidate to yes for some")
     return out
 
 
@@ -314,44 +294,38 @@ def _ids(file: Path, texts: Sequence[str] | None, lines: Sequence[int]) -> tuple
     first: dict[str, int] = {}
     for text, line in zip(texts, lines):
         if not text:
-            raise ValueError(f"{file}, line {line}: the device has no id; name it or leave out the column")
+            raise Refused(f"{file}, line {line}: the device has no id; name it or leave out the column")
         if text in first:
-            raise ValueError(f"{file}, line {line}: id {text!r} was given to a device in line {first[text]} already")
+            raise Refused(f"{file}, line {line}: id {shown(text)} was given to a device in line {first[text]} already")
         first[text] = line
     return tuple(texts)
 
 
 def _stored(file: Path) -> NDArray[Any]:
-    try:
-        with file.open("rb") as stored:
-            found = np.load(stored, allow_pickle=False)
-            if not isinstance(found, np.lib.npyio.NpzFile):
-                return np.asarray(found)
-            names = found.files
-            if "gradients" not in names and len(names) != 1:
-                raise ValueError(f"expected one array or one called gradients, got {names}")
-            return np.asarray(found["gradients" if "gradients" in names else names[0]])
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "it is damaged or no file of numpy" if "pickle" in str(error) else error
-        raise ValueError(f"{file} cannot be read as gradients: {reason}") from None
+    data = files.read_bytes(file, "gradients")
+    if file.suffix == ".npy":
+        return arrays.npy(data, str(file))
+    names = arrays.npz_names(data, str(file))
+    if "gradients" not in names and len(names) != 1:
+        raise Refused(f"{file}: expected one array or one called gradients, got {shown(names)}")
+    (found,) = arrays.npz(data, str(file), ("gradients" if "gradients" in names else names[0],))
+    return found
 
 
 def _number_rows(file: Path) -> Floats:
-    rows: list[Floats] = []
-    try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            found = list(csv.reader(text))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{file}: expected numbers as text (CSV, UTF-8), but it cannot be read: {error}") from None
-    for i, row in enumerate(found, start=1):
-        if not row:
-            continue
-        try:
-            rows.append(np.array(row, dtype=np.float64))
-        except ValueError:
-            if i == 1:  # names
+    rows: list[list[float]] = []
+    for line, row in table_text.lines(file, "gradients"):
+        values = [number(cell) for cell in row]
+        if any(map(np.isnan, values)):
+            if line == 1:  # names
                 continue
-            raise ValueError(f"{file}, line {i}: expected numbers only, a line per device") from None
-        if len(rows[-1]) != len(rows[0]):
-            raise ValueError(f"{file}, line {i}: expected {len(rows[0])} numbers as before, got {len(rows[-1])}")
-    return np.stack(rows) if rows else np.zeros((0, 1))
+            raise Refused(f"{file}, line {line}: expected numbers only, a line per device")
+        if rows and len(values) != len(rows[0]):
+            raise Refused(f"{file}, line {line}: expected {len(rows[0])} numbers as before, got {len(values)}")
+        rows.append(values)
+    return np.array(rows) if rows else np.zeros((0, 1))
+
+
+def _list(names: Sequence[str]) -> str:
+    """Names for a message: the first few, on one line."""
+    return one_line(", ".join(names[:30]) + (", ..." if len(names) > 30 else ""), 300)

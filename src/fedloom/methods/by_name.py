@@ -1,8 +1,8 @@
 """A method by its name, with options as text: "ltc:solution=1.2:z=inf".
 
-Values are YAML, checked against the annotations of the method's function before it is called. Numbers may be spelled as in Python
-too (inf, 1e-4, None); NaN is no value of any option. Where a list of tuples is wanted, one of them may stand without its outer
-brackets: disable_links=[18,1] is disable_links=[[18,1]].
+Values are strict YAML (fedloom.gate.yaml_text), checked against the annotations of the method's function before it is called.
+Infinity and nothing may be spelled as in Python too (inf, None); NaN is no value of any option. Where a list of tuples is wanted,
+one of them may stand without its outer brackets: disable_links=[18,1] is disable_links=[[18,1]].
 """
 
 import difflib
@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
+from fedloom.gate import Refused, shown, yaml_text
+from fedloom.gate.words import one_line
 from fedloom.methods import METHODS, Method
 
 WORDS = {
@@ -24,26 +24,31 @@ WORDS = {
     types.NoneType: "nothing (null)",
 }
 
-MOST_SHOWN = 60  # characters of a wrong value
+INFINITY = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "infinity": math.inf, "-infinity": -math.inf}
+MOST_CHARACTERS = 10_000  # of a method with its options
 
 
 def make_method(text: str) -> Method:
     """A method by name, with options after colons: "fedprox:mu=0.1:flat=true"."""
+    if len(text) > MOST_CHARACTERS:
+        raise Refused(
+            f"a method with options has at most {MOST_CHARACTERS:,} characters, got {len(text):,}: {shown(text)}"
+        )
     name, *options = text.split(":")
     if name not in METHODS:
-        close = difflib.get_close_matches(name, METHODS, n=1)
+        close = difflib.get_close_matches(name[:100], METHODS, n=1)
         hint = f"; did you mean {close[0]}?" if close else "."
-        raise ValueError(f"unknown method {name!r}{hint} Known: {', '.join(METHODS)}")
+        raise Refused(f"unknown method {shown(name)}{hint} Known: {', '.join(METHODS)}")
     values: dict[str, Any] = {}
     for option in options:
         key, value = _option(name, METHODS[name], option)
         if key in values:
-            raise ValueError(f"option {key} of method {name} is given twice; leave one of them out")
+            raise Refused(f"option {key} of method {name} is given twice; leave one of them out")
         values[key] = value
     try:
         return METHODS[name](**values)
-    except ValueError as error:
-        raise ValueError(f"method {text}: {error}") from None
+    except (ValueError, OverflowError) as error:
+        raise Refused(f"method {one_line(text, 100)}: {one_line(str(error), 1000)}") from None
 
 
 def _option(name: str, make: Callable[..., Method], option: str) -> tuple[str, Any]:
@@ -51,32 +56,28 @@ def _option(name: str, make: Callable[..., Method], option: str) -> tuple[str, A
     known = inspect.signature(make).parameters
     key, equals, text = option.partition("=")
     if not equals or key not in known:
-        close = difflib.get_close_matches(key, known, n=1) if key not in known else []
+        close = difflib.get_close_matches(key[:100], known, n=1) if key not in known else []
         hint = f"did you mean {close[0]}? Options" if close else "options"
         wanted = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
-        raise ValueError(f"option {option!r} of method {name} is not known; {hint} with defaults: {wanted}")
+        raise Refused(f"option {shown(option)} of method {name} is not known; {hint} with defaults: {wanted}")
     annotation = get_type_hints(make)[key]
-    try:
-        value = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date or number that is none
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"the value of option {key} of method {name} cannot be read: {text!r} ({reason})") from None
+    value = yaml_text.read(text, f"the value of option {key} of method {name} cannot be read: {shown(text)}")
     try:
         return key, read(value, annotation, text.strip())
-    except ValueError as error:
-        raise ValueError(f"option {key} of method {name} {error}") from None
+    except Refused as error:
+        raise Refused(f"option {key} of method {name} {error}") from None
 
 
 def read(value: Any, annotation: Any, text: str | None = None) -> Any:
-    """A YAML value as the type that an annotation asks for, or a ValueError that says "must be ..., got ...".
+    """A YAML value as the type that an annotation asks for, or Refused with a message that says "must be ..., got ...".
 
     annotation: int, float, bool, str, None, a tuple of them, a sequence of one of them, or a union. text: what the value was
-    written as, which is what a word is taken from ("no" is false in YAML).
+    written as, which is what a word is taken from (2 may be one).
 
     >>> read("inf", float), read(2, float), read("None", int | None), read([18, 1], Sequence[tuple[int, int]])
     (inf, 2.0, None, [(18, 1)])
     """
-    written = str(value) if text is None else text
+    written = shown(value).strip("'") if text is None else text
     kinds = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     for kind in sorted(kinds, key=lambda kind: kind is str):  # what can be read as a number is no word
         found = _as(value, kind, written, as_it_is=len(kinds) > 1 and str in kinds)
@@ -84,8 +85,7 @@ def read(value: Any, annotation: Any, text: str | None = None) -> Any:
             if _has_nan(found):
                 break
             return found
-    shown = written if len(written) <= MOST_SHOWN else written[:MOST_SHOWN] + "..."
-    raise ValueError(f"must be {_described(kinds)}, got {shown!r}")
+    raise Refused(f"must be {_described(kinds)}, got {shown(written)}")
 
 
 _UNFIT = object()
@@ -111,10 +111,7 @@ def _as(value: Any, kind: Any, text: str, as_it_is: bool) -> Any:
 
 def _number(value: Any, kind: type, as_it_is: bool) -> Any:
     if kind is float and isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return _UNFIT
+        value = INFINITY.get(value.lower())
     if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float):
         return _UNFIT
     if kind is int or as_it_is:

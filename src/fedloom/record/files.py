@@ -40,7 +40,7 @@ class NotWritten(OSError):
     """A file could not be written, for want of room or by a fault of the disk; what was there before is whole."""
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: Content) -> None:
     """Write beside, flush to disk, rename, flush the folder: a reader, or a kill, sees the old file or the new one."""
     write_together(path.parent, {path.name: content})
 
@@ -92,7 +92,8 @@ def write_beside(path: Path, content: Content, *, flush: bool = False) -> Path:
 
 
 def beside_of(path: Path) -> Path:
-    return path.with_name(path.name + ".tmp")
+    """Where a process writes what is to become `path`: no other one writes there."""
+    return path.with_name(f"{path.name}.{os.getpid()}.tmp")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ captions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from fedloom.record.figures import (
     stands,
     used_hops,
 )
+from fedloom.record.files import write_whole
 from fedloom.record.measures import SHARES, measure_name
 from fedloom.record.runs import Run, by_method, common_measure
 from fedloom.record.statistics import LEAST
@@ -68,11 +70,11 @@ def write_figures(runs: Sequence[Run], folder: Path | str) -> list[Path]:
             for form in ("pdf", "png"):
                 path = folder / f"{name}.{form}"
                 dated = {"CreationDate": None} if form == "pdf" else None
-                figure.savefig(path, dpi=300, metadata=dated)
+                write_whole(path, partial(figure.savefig, format=form, dpi=300, metadata=dated))
                 written.append(path)
             captions.append(f"- **{name}**: {caption}\n")
     listed = folder / "captions.md"
-    listed.write_text("".join(captions), encoding="utf-8")
+    write_whole(listed, "".join(captions).encode())
     return [*written, listed]
 
 

@@ -11,7 +11,7 @@ Clusters that are neighbours have different colours, out of few that colour-blin
 
 import csv
 import html
-import json
+import io
 import math
 from dataclasses import asdict, dataclass
 from importlib import metadata, resources
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from fedloom.fleet.table import FleetTable
 from fedloom.radio import distances
+from fedloom.record.files import Content, json_bytes, write_together
 from fedloom.record.plan_words import other_work, rounds_text, si, verdicts
 from fedloom.simulator.ledger import HOPS
 from fedloom.simulator.planning import Devices, Plan, Work
@@ -77,16 +78,16 @@ class Planned:
 def write_plan(planned: Planned, folder: Path) -> dict[str, Path]:
     """All files, and where they are."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {name: folder / name for name in ("devices.csv", "clusters.csv", "plan.json", "map.png", "plan.html")}
     devices, clusters = device_rows(planned), cluster_rows(planned)
-    _write_csv(files["devices.csv"], devices)
-    _write_csv(files["clusters.csv"], clusters)
-    files["plan.json"].write_text(
-        json.dumps(summary(planned) | {"devices": devices}, indent=1) + "\n", encoding="utf-8"
-    )
-    draw_map(planned, files["map.png"])
-    files["plan.html"].write_text(page(planned), encoding="utf-8")
-    return files
+    files: dict[str, Content] = {
+        "devices.csv": _csv_bytes(devices),
+        "clusters.csv": _csv_bytes(clusters),
+        "plan.json": json_bytes(summary(planned) | {"devices": devices}),
+        "map.png": lambda path: draw_map(planned, path),
+        "plan.html": page(planned).encode(),
+    }
+    write_together(folder, files)
+    return {name: folder / name for name in files}
 
 
 def device_rows(planned: Planned) -> list[Row]:
@@ -289,7 +290,7 @@ def draw_map(planned: Planned, path: Path) -> None:
     axes.text(
         0, 1.012, "\n".join(lines), transform=axes.transAxes, fontsize=10.5, color=GREY, va="bottom", parse_math=False
     )
-    figure.savefig(path)
+    figure.savefig(path, format="png")
 
 
 def _headline(planned: Planned) -> tuple[str, str]:
@@ -663,11 +664,12 @@ def _html_table(rows: list[Row]) -> str:
     )
 
 
-def _write_csv(path: Path, rows: list[Row]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+def _csv_bytes(rows: list[Row]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def _short(value: float) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.numbers import NUMBERS
+from fedloom.record.files import json_bytes, write_whole
 from fedloom.reproduce.paper import Item, Outcome, Paper, Plot
 from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN, OTHER_SCALE
 
@@ -49,7 +50,7 @@ def save(
         "versions": {name: metadata.version(name) for name in ("fedloom", "torch")},
         **asdict(outcome),
     }
-    (place / f"{item.key}-{scale}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_whole(place / f"{item.key}-{scale}.json", json_bytes(content))
 
 
 def read_outcomes(folder: Path, paper: Paper) -> list[dict[str, Any]]:
@@ -81,7 +82,7 @@ def write_page(folder: Path, paper: Paper) -> Path:
     ]
     parts += [_section(paper, outcome) for outcome in outcomes]
     page = folder / f"{paper.key}.md"
-    page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_whole(page, ("\n\n".join(parts) + "\n").encode())
     return page
 
 
@@ -241,7 +242,7 @@ def draw(plot: Plot, path: Path) -> None:
             figure.legend(loc="outside right upper", frameon=False, fontsize=8)
         else:
             axes.legend(frameon=False, fontsize=8)
-        figure.savefig(path, metadata={"Date": None})
+        write_whole(path, lambda beside: figure.savefig(beside, format="svg", metadata={"Date": None}))
         pyplot.close(figure)
 
 

@@ -1,29 +1,39 @@
 """Scenarios: a fleet, a task and training settings, in YAML or in Python, checked strictly.
 
-An unknown key names the nearest known one; every message says where, what was expected and what came.
+An unknown key names the nearest known one; every message says where (file, line and column), what was expected and what came.
+Files pass the gate: fedloom.gate.yaml_text and json_text say what is refused as a text, the settings what is refused as a value.
 """
 
 import difflib
+import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
-from fedloom._settings import Settings
+from fedloom._settings import Pair, Row, Settings
 from fedloom.data import GaussianSettings, MagnetSettings, PartitionSettings
 from fedloom.data.settings import IidPartition
 from fedloom.fleet import FleetSettings
+from fedloom.gate import Refused, files, json_text, shown, yaml_text
+from fedloom.gate.names import name as checked_name
+from fedloom.gate.names import name_of
+from fedloom.gate.words import one_line
 
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0, le=1e9)]
+NotNegative = Annotated[float, Field(ge=0, le=1e9)]
+Count = Annotated[
+    int, Field(ge=1, le=10**18)
+]  # of rounds, steps, samples, widths; what would never end, the estimate refuses
 LOCAL_STEPS = 5  # of an edge round, unless the scenario says
+_OF_UNION = re.compile(r"tuple\[|constrained-|(float|int|str)$")  # how pydantic names the parts of a union
+MOST_PROBLEMS = 20  # listed at once
+MOST_KEY_PARTS = 16  # of a change such as training.lr=0.05
 
 
-class ScenarioError(ValueError):
+class ScenarioError(Refused):
     """A scenario that cannot be used, with one line for everything that is wrong with it."""
 
 
@@ -34,11 +44,11 @@ class ModelSettings(Settings):
     averaging makes of running variances."""
 
     kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-small", "cnn-bn", "vgg", "squeezenet", "resnet18"] = "lenet5"
-    hidden: tuple[Count, ...] | None = None
+    hidden: Row[Count] | None = Field(default=None, max_length=100)
     pool: Count | None = None
-    width: Positive | None = None
+    width: Annotated[float, Field(gt=0, le=100)] | None = None
     kernel: Count | None = None
-    channels: tuple[Count, Count] | None = None
+    channels: Pair[Count] | None = None
     conv_relu: bool | None = None
     bn_var: Literal["mean", "pooled"] | None = None
 
@@ -53,8 +63,9 @@ class ModelSettings(Settings):
 
 
 class TaskSettings(Settings):
-    """Data and model. `data_limit` keeps at most that many samples of each split, class-balanced; `gaussian` and
-    `magnet` describe the generated datasets of those names."""
+    """Data and model. `dataset` is a name, or name:own for files that are not the published ones; `data_limit`
+    keeps at most that many samples of each split, class-balanced; `gaussian` and `magnet` describe the generated datasets of
+    those names."""
 
     dataset: str = "fashion-mini"
     data_limit: Count | None = None
@@ -99,7 +110,7 @@ class TrainingSettings(Settings):
     total_steps: Count | None = None
     participation: float = Field(default=1.0, gt=0, le=1)
     clients_per_round: Count | None = None
-    lr: Positive = 0.1
+    lr: float = Field(default=0.1, gt=0)
     lr_decay: Decay | None = None
     momentum: float = Field(default=0.0, ge=0, lt=1)
     weight_decay: NotNegative = 0.0
@@ -140,7 +151,7 @@ class EvaluationSettings(Settings):
     mass, and how far gradients of clients, clusters and all differ, which takes a pass of every client over its data."""
 
     every: Count | EveryEdgeRounds = 1
-    local_samples: int = Field(default=100, ge=0)
+    local_samples: int = Field(default=100, ge=0, le=1_000_000)
     models: Literal["global", "edges", "devices"] = "edges"
     theory: bool = False
 
@@ -151,17 +162,22 @@ class EvaluationSettings(Settings):
         return self
 
 
+def _a_name(text: str) -> str:
+    return checked_name(text, "a name")
+
+
 class Scenario(Settings):
-    """Everything about an experiment but the method and the seed. `model_bits`: size of a model on air, by default
+    """Everything about an experiment but the method and the seed. `name` names folders too, so it is letters, digits, dots,
+    dashes and underscores. `model_bits`: size of a model on air, by default
     32 bits for each of its values."""
 
-    name: str = "unnamed"
+    name: Annotated[str, AfterValidator(_a_name)] = "unnamed"
     description: str = ""
     fleet: FleetSettings
     task: TaskSettings = TaskSettings()
     training: TrainingSettings = TrainingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
-    model_bits: float | None = Field(default=None, ge=8)
+    model_bits: float | None = Field(default=None, ge=8, le=1e15)
 
 
 def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:
@@ -172,15 +188,28 @@ def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Seque
         return _validated(_changed(dict(source), changes), "scenario")
     path = find(str(source))
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"{path} is not valid YAML: {error}") from None
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path} is not a text file: {error}") from None
+        text = files.read_text(path, "a scenario, a YAML file", yaml_text.MOST_BYTES)
+        content = (json_text if path.suffix == ".json" else yaml_text).read(text, str(path))
+    except Refused as error:
+        raise ScenarioError(str(error)) from None
     if not isinstance(content, dict):
         raise ScenarioError(f"{path} must hold keys and values such as 'fleet: ...', got {type(content).__name__}")
-    content.setdefault("name", path.stem)
-    return _validated(_changed(content, changes), str(path))
+    content.setdefault("name", name_of(path.stem))
+    changed = [change.partition("=")[0].strip() for change in changes]
+
+    def places(paths: list[list[str]]) -> list[str]:
+        if path.suffix == ".json":
+            return [""] * len(paths)
+        found = [None if _touched(keys, changed) else at for keys, at in zip(paths, yaml_text.places(text, paths))]
+        return ["" if at is None else f", line {at[0]}, column {at[1]}" for at in found]
+
+    return _validated(_changed(content, changes), str(path), places)
+
+
+def _touched(path: Sequence[str], changed: Sequence[str]) -> bool:
+    """Whether a change from outside of the file has to do with a key in it."""
+    at = ".".join(path)
+    return any(f"{at}.".startswith(f"{key}.") or key.startswith(f"{at}.") for key in changed)
 
 
 def names() -> dict[str, Path]:
@@ -190,16 +219,19 @@ def names() -> dict[str, Path]:
 
 def find(source: str) -> Path:
     """The file of a scenario given by name or by path."""
-    path = Path(source)
-    if path.is_file():
-        return path
-    if path.is_dir():
-        raise ScenarioError(f"{path} is a directory; a scenario is a YAML file or one of {', '.join(names())}")
-    if source in names():
-        return names()[source]
-    close = difflib.get_close_matches(source, names(), n=1)
-    hint = f"; did you mean {close[0]}?" if close else f"; scenarios by name: {', '.join(names())}"
-    raise ScenarioError(f"there is no scenario file {source}{hint}")
+    known = names()
+    if source in known and not Path(source).exists():
+        return known[source]
+    try:
+        files.opened(source, f"a scenario, a YAML file or one of {', '.join(known)}").close()
+        return Path(source)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except Refused as error:
+        raise ScenarioError(str(error).replace("give the path of a scenario,", "a scenario is")) from None
+    close = difflib.get_close_matches(source[:100], known, n=1)
+    hint = f"; did you mean {close[0]}?" if close else f"; scenarios by name: {', '.join(known)}"
+    raise ScenarioError(f"there is no scenario file {_short(source)}{hint}")
 
 
 def _library() -> Path:
@@ -212,55 +244,95 @@ def _library() -> Path:
 def _changed(content: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:
     for change in changes:
         key, equals, text = change.partition("=")
-        if not equals or not key:
-            raise ScenarioError(f"a change must look like training.lr=0.05, got {change!r}")
         *above, last = key.strip().split(".")
-        if not all([*above, last]):
-            raise ScenarioError(f"a change must look like training.lr=0.05, got {change!r}")
+        if not equals or not all([*above, last]) or len(above) >= MOST_KEY_PARTS:
+            raise ScenarioError(f"a change must look like training.lr=0.05, got {shown(change)}")
         content = dict(content)
         at = content
         for name in above:
             inner = at.get(name)
             if inner is not None and not isinstance(inner, Mapping):
-                raise ScenarioError(f"cannot set {key}: {name} is {inner!r}, which has nothing inside")
+                raise ScenarioError(
+                    f"cannot set {_short(key)}: {_short(name)} is {shown(inner)}, which has nothing inside"
+                )
             at[name] = dict(inner or {})
             at = at[name]
         try:
-            at[last] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise ScenarioError(f"the value of {key} cannot be read: {error}") from None
+            at[last] = yaml_text.read(text, f"the value of {_short(key)}")
+        except Refused as error:
+            raise ScenarioError(str(error)) from None
     return content
 
 
-def _validated(content: dict[str, Any], where: str) -> Scenario:
+def _nowhere(paths: list[list[str]]) -> list[str]:
+    return [""] * len(paths)
+
+
+def _validated(
+    content: dict[str, Any], where: str, places: Callable[[list[list[str]]], list[str]] = _nowhere
+) -> Scenario:
+    """The scenario, or one line for each thing that is wrong with it; `places` says where in the file keys are."""
     try:
         return Scenario.model_validate(content)
     except ValidationError as error:
-        lines = [f"{where}: {_line(problem)}" for problem in error.errors()]
+        found = [
+            p for p in error.errors(include_url=False) if p["type"] != "too_short" or not p["input"]
+        ]  # else: an item's fault
+        problems = [_problem(problem) for problem in found[:MOST_PROBLEMS]]
+        at = places([path for path, _ in problems])
+        lines = list(dict.fromkeys(f"{where}{place}: {line}" for place, (_, line) in zip(at, problems)))
+        if len(found) > MOST_PROBLEMS:
+            lines.append(f"{where}: and {len(found) - MOST_PROBLEMS:,} more")
         raise ScenarioError("\n".join(lines)) from None
+    except RecursionError:
+        raise ScenarioError(f"{where}: nested too deeply") from None
 
 
-def _line(problem: Any) -> str:
-    """One problem: the key as written in the file, and what to do."""
+def _problem(problem: Any) -> tuple[list[str], str]:
+    """One problem: the path of the key as written in the file, and what to do."""
     location, kind = problem["loc"], problem["type"]
     path, known = _path_and_keys(location)
-    shown = ".".join(path) or "the scenario"
+    key = _short(".".join(path)) or "the scenario"
     came = problem.get("input")
-    got = "" if isinstance(came, Mapping) else f", got {came!r}"
+    got = "" if isinstance(came, Mapping) else f", got {shown(came)}"
     if kind == "extra_forbidden":
-        close = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.5)
+        close = difflib.get_close_matches(str(path[-1])[:100], known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-        return f"unknown key {shown}; {hint}"
+        return path, f"unknown key {key}; {hint}"
     if kind == "missing":
-        return f"{shown} is missing"
+        return path, f"{key} is missing"
     if kind.startswith("union_tag"):
         context = problem.get("ctx", {})
         tag = context.get("tag")
         wanted = context.get("expected_tags", "")
-        return f"{shown} must have a kind out of {wanted}" + (f", got {tag!r}" if tag else "")
-    message = problem["msg"].removeprefix("Value error, ")
-    message = message.replace("Input should be", "must be").replace("Field required", "is missing")
-    return f"{shown}: {message}" if kind == "value_error" else f"{shown} {message[0].lower() + message[1:]}{got}"
+        return path, f"{key} must have a kind out of {wanted}" + (f", got {shown(tag)}" if tag else "")
+    if kind in ("model_type", "dict_type"):
+        return path, f"{key} must hold keys and values{got}"
+    message = one_line(problem["msg"].removeprefix("Value error, "), 400)
+    message = message.replace("Input should be", "must be").replace("a valid tuple", "a list")
+    if kind == "value_error":
+        return path, f"{key}: {message}"
+    instead = _instead(kind, came)
+    return path, f"{key} {message[0].lower() + message[1:]}{got}{instead}"
+
+
+def _instead(kind: str, came: Any) -> str:
+    """What to write for a value of the wrong type, where that is plain."""
+    if kind == "bool_type":
+        return "; write true or false"
+    if kind in ("int_type", "float_type") and isinstance(came, bool):
+        return "; write a number"
+    if kind in ("int_type", "float_type") and isinstance(came, str):
+        return "; write the number without quotes" if came.strip()[:1] in tuple("0123456789+-.") else "; write a number"
+    if kind in ("int_type", "int_from_float") and isinstance(came, float):
+        return "; write a whole number"
+    if kind == "string_type":
+        return "; put it in quotes if it is meant as a word"
+    return ""
+
+
+def _short(key: str) -> str:
+    return one_line(key, 100)
 
 
 def _path_and_keys(location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
@@ -272,6 +344,8 @@ def _path_and_keys(location: tuple[Any, ...]) -> tuple[list[str], list[str]]:
         tagged = [k for k in kinds if part == getattr(k.model_fields.get("kind"), "default", None)]
         if tagged and len(kinds) > 1:
             kinds = tagged
+            continue
+        if isinstance(part, str) and ((path and _OF_UNION.match(part)) or part in {k.__name__ for k in kinds}):
             continue
         path.append(str(part))
         if isinstance(part, int):

@@ -1,0 +1,424 @@
+"""Every parser of things from outside, with good inputs of it, and the law that what it accepts must keep.
+
+A parser takes bytes. It either gives a result that keeps the law, or raises Refused (or FileNotFoundError, where an input names
+a file) with one short line. Nothing else may happen.
+"""
+
+import atexit
+import gzip
+import io
+import json
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.io import savemat
+
+from fedloom.data import files, formats
+from fedloom.data.loaders import load
+from fedloom.fleet import placement
+from fedloom.fleet.table import read_fleet, read_gradients
+from fedloom.gate import arrays, json_text, mat, yaml_text
+from fedloom.gate.child import Child
+from fedloom.methods import METHODS
+from fedloom.methods.by_name import make_method
+from fedloom.simulator.scenarios import Scenario, names, scenario
+
+_IN_MEMORY = Path("/dev/shm")
+SCRATCH = Path(tempfile.mkdtemp(prefix="fedloom-fuzz-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
+atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parser:
+    """name; seeds: good inputs; parse: bytes -> result; holds: whether a result is one that may come out; words: pieces that
+    mutations put in."""
+
+    name: str
+    seeds: tuple[bytes, ...]
+    parse: Callable[[bytes], Any]
+    holds: Callable[[Any], bool]
+    words: tuple[bytes, ...] = ()
+
+
+def _text(data: bytes) -> str:
+    """As arguments of a command come: any bytes."""
+    return data.decode("utf-8", errors="surrogateescape")
+
+
+def _file(data: bytes, name: str) -> Path:
+    path = SCRATCH / name
+    path.write_bytes(data)
+    return path
+
+
+def _finite(*numbers: Any) -> bool:
+    return all(x is None or bool(np.isfinite(x).all()) for x in numbers)
+
+
+def _good_scenario(made: Any) -> bool:
+    if not isinstance(made, Scenario):
+        return False
+    again = Scenario.model_validate_json(
+        made.model_dump_json()
+    )  # no NaN, no infinity, nothing that is not what it says
+    return again == made and "/" not in made.name and not made.name.startswith(".")
+
+
+YAML_WORDS = tuple(
+    word.encode()
+    for word in (
+        *(
+            "true",
+            "yes",
+            "010",
+            "1:30",
+            "1_000",
+            "0x1F",
+            "1e400",
+            "1e308",
+            "-1",
+            "0",
+            ".nan",
+            ".inf",
+            "~",
+            "null",
+            '"0.1"',
+        ),
+        *(
+            "&a ",
+            "*a",
+            "<<: ",
+            "!!python/object:os.system ",
+            "[",
+            "]",
+            "{",
+            "}",
+            ": ",
+            "\n",
+            "  ",
+            "- ",
+            "--- ",
+            "? ",
+            "|\n",
+        ),
+        *(
+            "9" * 50,
+            "1e-300",
+            "100000000",
+            "../../x",
+            "\x00",
+            "\x85",
+            "\u2028",
+            "é",
+            "#",
+            "'",
+            '"',
+            "%",
+            "@",
+            "`",
+            "\t",
+        ),
+    )
+)
+NUMBER_WORDS = (
+    b"nan",
+    b"inf",
+    b"-1",
+    b"1e400",
+    b"1_0",
+    b"0x1",
+    b"",
+    b"9" * 50,
+    b"1e308",
+    b"\xef\xbc\x91",
+    b",",
+    b"\n",
+    b'"',
+    b"\x00",
+)
+SIZE_WORDS = (b"\x00" * 4, b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\x00\x00\x00\x01")
+
+
+def _scenario_seeds() -> tuple[bytes, ...]:
+    texts = [path.read_bytes() for path in names().values()]
+    small = {
+        "fleet": {
+            "n_devices": 3,
+            "placement": {"kind": "coordinates", "positions_m": [[0, 1], [2.5, 3], [1e2, -7]]},
+            "device_device": {"kind": "given", "matrix_bit_s": [[0, 1e6, 2e6], [1e6, 0, 3e6], [2e6, 3e6, 0]]},
+            "compute": {"law": {"kind": "classes", "values": [1, 2], "shares": [0.5, 0.5]}, "unit": "steps-per-second"},
+        },
+        "task": {"dataset": "gaussian", "model": {"kind": "mlp", "hidden": [8, 4]}},
+        "training": {"total_steps": 100, "lr_decay": {"kind": "inverse-time", "delay_steps": 10.0}},
+        "evaluation": {"every": {"edge_rounds": 2}},
+    }
+    return (*texts, json.dumps(small, indent=1).encode())
+
+
+def _set(data: bytes) -> Any:
+    return scenario(SMALL, _text(data).split("\x1f"))
+
+
+SMALL = {"name": "small", "fleet": {"n_devices": 6}, "training": {"cloud_rounds": 2}}
+SETS = (
+    b"training.lr=0.05",
+    b"fleet.n_devices=12",
+    b"task.partition={kind: classes, classes_per_client: 2}\x1ftraining.batch_size=20",
+    b"fleet.device_edge.up={kind: radio, power_w: 0.2, path_loss: {kind: free-space}}",
+    b"name=other",
+    b"task.model={kind: mlp, hidden: [64, 32]}",
+)
+
+
+def _method_texts() -> tuple[bytes, ...]:
+    options = ("ltc:z=inf", "ltc:solution=1.2:n_trials=80", "fedprox:mu=0.1", "hhfl:disable_links=[[18,1],[3,0]]")
+    more = (
+        "csahfl:alpha=1.5:p=3",
+        "hhfl:stages=[[0,5,5],[100,2,5]]",
+        "camu:radio=db_gap",
+        "fedmds:sigma=2",
+        "fedat:n_tiers=3",
+    )
+    return tuple(text.encode() for text in (*METHODS, *options, *more))
+
+
+FLEETS = (
+    b"id,x_m,y_m,steps_per_s,tx_power_dbm,capacity,candidate,label_a,label_b\n"
+    b"a,0,1.5,10,20,5,yes,3,4\nb,10,-2,20,23,5,no,0,9\nc,1e2,7,5,10,3,1,5,5\n",
+    b"latitude,longitude,samples_per_s,tx_power_w,n_samples\n48.1,11.5,100,0.1,30\n48.2,11.6,50,0.2,20\n",
+    b'"name",x,y\n"q,1",0,0\n"r",5,5\n\n"s",6,7\n',
+)
+PLACEMENTS = (b"x_m,y_m\n0,0\n10,20.5\n-3,4e1\n", b"x_m,y_m,z_m,speed\n0,0,1,2\n10,20.5,3,4\n")
+GRADIENTS_CSV = (b"g0,g1,g2\n1,2,3\n4,5,6.5\n-1e-3,0,2\n", b"1,2\n3,4\n5,6\n")
+
+
+def _fleet(data: bytes) -> Any:
+    return read_fleet(_file(data, "fleet.csv"))
+
+
+def _good_fleet(table: Any) -> bool:
+    numbers = (table.position_m, table.steps_per_s, table.samples_per_s, table.power_w, table.capacity, table.n_samples)
+    return (
+        _finite(*numbers, table.label_counts)
+        and len(set(table.ids)) == table.n_devices == len(table.position_m) > 0
+        and (table.power_w is None or bool((table.power_w > 0).all()))
+        and (table.n_samples is None or bool((table.n_samples >= 0).all()))
+        and float(np.abs(table.position_m).max()) <= 3e7 * 1e3
+    )
+
+
+def _gradients(suffix: str) -> Callable[[bytes], Any]:
+    return lambda data: read_gradients(_file(data, f"gradients.{suffix}"), 3)
+
+
+def _good_gradients(rows: Any) -> bool:
+    return rows.shape[0] == 3 and rows.dtype.kind == "f" and _finite(rows)
+
+
+def _stored(**values: Any) -> bytes:
+    out = io.BytesIO()
+    np.savez_compressed(out, **values)
+    return out.getvalue()
+
+
+def _npy(value: Any) -> bytes:
+    out = io.BytesIO()
+    np.save(out, value)
+    return out.getvalue()
+
+
+def _idx_bytes(array: Any) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+IMAGES = (np.arange(5 * 6 * 7) % 256).astype(np.uint8).reshape(5, 6, 7)
+
+
+def _idx(data: bytes) -> Any:
+    """As a file of its own: plain or packed, of one's own."""
+    hit = {"train-images-idx3-ubyte": files.Found(path=_file(data, "train-images-idx3-ubyte"))}
+    most = {name: files._most(name, files.Published(), own=True) for name in hit}
+    ((_, read),) = files.read_files(hit, most).values()
+    return formats.idx(read, "images", 3)
+
+
+def _cifar(n_label_bytes: int, n_classes: int) -> Callable[[bytes], Any]:
+    return lambda data: (*formats.cifar(data, "batch", n_label_bytes, n_classes), n_classes)
+
+
+def _cifar_rows(n: int, n_label_bytes: int) -> bytes:
+    rows = np.random.default_rng(0).integers(0, 256, size=(n, n_label_bytes + 3072), dtype=np.uint8)
+    rows[:, :n_label_bytes] = np.arange(n)[:, None]
+    return rows.tobytes()
+
+
+def _good_cifar(made: Any) -> bool:
+    images, labels, n_classes = made
+    return images.shape == (len(labels), 3, 32, 32) and int(labels.max()) < n_classes
+
+
+def _tar(packed: bool) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz" if packed else "w") as tar:
+        for name in ("readme.html", "cifar-100-binary/train.bin", "cifar-100-binary/test.bin"):
+            entry = tarfile.TarInfo(name)
+            data = _cifar_rows(1, 2)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def _archive(data: bytes) -> Any:
+    _file(data, "cifar-100-binary.tar.gz")
+    return load("cifar100:own", SCRATCH)
+
+
+def _good_dataset(made: Any) -> bool:
+    x, y = made.inputs("train"), made.y_train
+    return (
+        _finite(x, made.inputs("test")) and len(x) == len(y) > 0 and 0 <= int(y.min()) <= int(y.max()) < made.n_classes
+    )
+
+
+def _mat_bytes(compress: bool, y_type: Any = np.uint8) -> bytes:
+    out = io.BytesIO()
+    x = np.random.default_rng(1).integers(0, 256, size=(32, 32, 3, 2), dtype=np.uint8)
+    savemat(out, {"X": x, "y": np.array([[10], [3]], dtype=y_type)}, do_compression=compress)
+    return out.getvalue()
+
+
+class _Matlab:
+    """One child for all inputs; it is started anew when an input has killed it."""
+
+    def __init__(self) -> None:
+        self.child = Child(mat.__name__, seconds=20)
+
+    def __call__(self, data: bytes) -> Any:
+        return formats.svhn(data, "train_32x32.mat", self.child)
+
+
+def _good_svhn(made: Any) -> bool:
+    images, digits = made
+    return images.shape == (len(digits), 3, 32, 32) and images.dtype == np.uint8 and int(digits.max()) <= 9
+
+
+WINDOWS = {"X": np.ones((3, 128, 6), np.float32), "y": np.array([0, 5, 1]), "user": np.array([1, 1, 2])}
+
+
+def _good_windows(made: Any) -> bool:
+    x, y, user = made
+    same = len(x) == len(y) == len(user) > 0
+    return same and _finite(x) and x.dtype == np.float32 and 0 <= int(y.min()) <= int(y.max()) <= 5
+
+
+SIGNAL = b"\n".join(b"%.6e %.3f %d" % (i / 7, i / 3, -i) for i in range(300))
+LABELS = b"1 7 1 1 200\n1 7 11 201 220\n1 7 6 150 280\n"
+
+
+def _hapt(data: bytes) -> Any:
+    """Labels and a recording in one input, so that both are changed."""
+    labels, _, signal = data.partition(b"\x1f")
+    return formats.hapt_signals(labels, "labels.txt", lambda asked: {name: (name, signal) for name in asked})
+
+
+def _hapt_zip() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("HAPT Data Set/RawData/labels.txt", LABELS)
+        for kind in ("acc", "gyro"):
+            archive.writestr(f"HAPT Data Set/RawData/{kind}_exp01_user07.txt", SIGNAL)
+    return out.getvalue()
+
+
+def _hapt_archive(data: bytes) -> Any:
+    hit = files.Found(path=_file(data, "HAPT Data Set.zip"), member="RawData/labels.txt")
+    read = files.read_files({"labels": hit})
+    return read["labels"][1]
+
+
+def all_parsers() -> tuple[Parser, ...]:
+    """Every parser of the project."""
+    return (
+        Parser(
+            name="scenario", seeds=_scenario_seeds(), words=YAML_WORDS, holds=_good_scenario,
+            parse=lambda data: scenario(_file(data, "mine.yaml")),
+        ),
+        Parser(
+            name="scenario-json", seeds=(_scenario_seeds()[-1],), words=YAML_WORDS, holds=_good_scenario,
+            parse=lambda data: scenario(_file(data, "mine.json")),
+        ),
+        Parser(name="set", seeds=SETS, words=YAML_WORDS, parse=_set, holds=_good_scenario),
+        Parser(
+            name="yaml", seeds=(*_scenario_seeds(), SETS[3].partition(b"=")[2]), words=YAML_WORDS, holds=_plain,
+            parse=lambda data: yaml_text.read(_text(data), "text"),
+        ),
+        Parser(
+            name="json", seeds=(_scenario_seeds()[-1],), words=YAML_WORDS, holds=_plain,
+            parse=lambda data: json_text.read(_text(data), "text"),
+        ),
+        Parser(
+            name="method", seeds=_method_texts(), words=YAML_WORDS, holds=lambda method: method.name in METHODS,
+            parse=lambda data: make_method(_text(data)),
+        ),
+        Parser(name="fleet", seeds=FLEETS, words=NUMBER_WORDS, parse=_fleet, holds=_good_fleet),
+        Parser(
+            name="placement", seeds=PLACEMENTS, words=NUMBER_WORDS, holds=lambda made: _finite(made[0], *made[1].values()),
+            parse=lambda data: placement.read_csv(_file(data, "places.csv")),
+        ),
+        Parser(
+            name="gradients-csv", seeds=GRADIENTS_CSV, words=NUMBER_WORDS, parse=_gradients("csv"), holds=_good_gradients
+        ),
+        Parser(
+            name="gradients-npy", seeds=(_npy(np.ones((3, 4))), _npy(np.ones((3, 2), np.float32, order="F"))),
+            words=SIZE_WORDS, parse=_gradients("npy"), holds=_good_gradients,
+        ),
+        Parser(
+            name="gradients-npz", seeds=(_stored(gradients=np.ones((3, 4))),), words=SIZE_WORDS, parse=_gradients("npz"),
+            holds=_good_gradients,
+        ),
+        Parser(
+            name="idx", seeds=(_idx_bytes(IMAGES), gzip.compress(_idx_bytes(IMAGES))), words=SIZE_WORDS, parse=_idx,
+            holds=lambda made: made.ndim == 3 and made.size > 0,
+        ),
+        Parser(name="cifar10", seeds=(_cifar_rows(2, 1),), words=SIZE_WORDS, parse=_cifar(1, 10), holds=_good_cifar),
+        Parser(name="cifar100", seeds=(_cifar_rows(2, 2),), words=SIZE_WORDS, parse=_cifar(2, 100), holds=_good_cifar),
+        Parser(
+            name="cifar-tar", seeds=(_tar(True), _tar(False)), words=SIZE_WORDS, parse=_archive, holds=_good_dataset
+        ),
+        Parser(
+            name="mat", seeds=(_mat_bytes(False), _mat_bytes(True), _mat_bytes(False, np.float64)), words=SIZE_WORDS,
+            parse=_Matlab(), holds=_good_svhn,
+        ),
+        Parser(
+            name="npz", seeds=(_stored(**WINDOWS),), words=SIZE_WORDS, holds=_good_windows,
+            parse=lambda data: formats.windows(data, "hapt_windows.npz"),
+        ),
+        Parser(
+            name="npz-arrays", seeds=(_stored(a=np.arange(6.0).reshape(2, 3)),), words=SIZE_WORDS,
+            parse=lambda data: arrays.npz(data, "file.npz", ("a",))[0], holds=lambda made: made.nbytes < 1 << 20,
+        ),
+        Parser(
+            name="hapt-text", seeds=(LABELS + b"\x1f" + SIGNAL,), words=(*NUMBER_WORDS, b" ", b"\x1f"), parse=_hapt,
+            holds=_good_windows,
+        ),
+        Parser(
+            name="hapt-zip", seeds=(_hapt_zip(),), words=SIZE_WORDS, parse=_hapt_archive,
+            holds=lambda made: isinstance(made, bytes) and len(made) < 1 << 20,
+        ),
+    )  # fmt: skip
+
+
+def _plain(value: Any, depth: int = 0) -> bool:
+    """Mappings with words as keys, lists, words, numbers, truth values and nothing, not too deep."""
+    if isinstance(value, dict):
+        return depth < 1200 and all(isinstance(key, str) and _plain(inner, depth + 1) for key, inner in value.items())
+    if isinstance(value, list):
+        return depth < 1200 and all(_plain(inner, depth + 1) for inner in value)
+    return value is None or isinstance(value, str | int | float | bool)
