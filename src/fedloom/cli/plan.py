@@ -233,9 +233,9 @@ def _assumptions(
     unused = [c for c, value in (("capacity", table.capacity), ("candidate", table.candidate)) if value is not None]
     if unused and not own:
         said.append(f"{method.name} takes no account of {' and '.join(unused)}")
-    if method.box_s is not None:
+    if method.edge.box_s is not None:
         said.append(
-            f"a cloud round of {method.name} is a time box of {method.box_s:g} s: clusters run the edge rounds that fit, more or "
+            f"a cloud round of {method.name} is a time box of {method.edge.box_s:g} s: clusters run the edge rounds that fit, more or "
             "fewer than the plans it is compared with; see clusters.csv"
         )
     if method.allot is not None:

@@ -37,8 +37,9 @@ from fedloom.allocation import Allocation, Problem, allocate, learn_allocation
 from fedloom.allocation.problem import BITS, BOUNDS, READINGS
 from fedloom.grouping import Need, Topology, View, dual_segment
 from fedloom.grouping.affinity import LABELS, LEADERS, MOST_CLIENTS, RADIO
-from fedloom.methods.method import Allotment, Group, Method, WeighCloud
+from fedloom.methods.method import Allotment, Group, Grouping, Method
 from fedloom.mixing import (
+    CloudLinear,
     CloudWeights,
     Reports,
     by_total,
@@ -47,8 +48,10 @@ from fedloom.mixing import (
     label_transport,
     log_contribution,
 )
+from fedloom.mixing.merges import WeighCloud
 from fedloom.mixing.wasserstein import FLOOR, METRICS
 from fedloom.pacing import cluster_update_s, extra_updates, gate, local_updates, scaled_threshold
+from fedloom.protocol import Barrier
 from fedloom.radio import channel_gains, snr_matrix
 
 Floats = NDArray[np.float64]
@@ -245,12 +248,11 @@ def gated(
     return Method(
         name="camu_gated",
         summary="camu with the extra updates that fit into the wait for the slowest cluster, gated by contribution",
-        group=cluster(radio, labels, leader),
+        group=Grouping(cluster(radio, labels, leader), when="once"),
         needs=NEEDS | ({Need.LINKS} if upload_time else set()),
-        regroup="once",
-        weigh_cloud=by_contribution(floor, metric),
+        cloud=Barrier(uplink=in_turn),
+        merge_cloud=CloudLinear(by_contribution(floor, metric)),
         allot=allot,
-        cloud_uplink=in_turn,
     )
 
 
@@ -274,7 +276,7 @@ def no_clusters(floor: float = FLOOR, metric: str = "index") -> Method:
     return single(floor, metric).with_(
         name="camu_no_clusters",
         summary="camu without clusters: one update of every device, weights by contribution",
-        group=alone,
+        group=Grouping(alone, when="once"),
     )
 
 
@@ -283,7 +285,7 @@ def no_clusters_by_size() -> Method:
     return no_clusters().with_(
         name="camu_no_clusters_by_size",
         summary="FedAvg by devices that send one after the other: one update, weights by data size",
-        weigh_cloud=by_total,
+        merge_cloud=CloudLinear(by_total),
     )
 
 

@@ -21,10 +21,12 @@ import numpy as np
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, angle_clusters, home_cells, proximity
 from fedloom.grouping.principal_angles import MOST_CLIENTS, check_directions
-from fedloom.methods.method import Group, Method, WeighCloud
-from fedloom.mixing import CloudWeights, Reports, discounted, kl_cloud_weights
+from fedloom.methods.method import Group, Grouping, Method
+from fedloom.mixing import CloudLinear, CloudWeights, Linear, Reports, discounted, kl_cloud_weights
+from fedloom.mixing.merges import WeighCloud
 from fedloom.mixing.weights import Floats
 from fedloom.pacing import lockstep, median_iqr
+from fedloom.protocol import Barrier, Rounds
 
 SIGNATURES = {"whole": "signature", "per_class": "class-signature"}
 CLUSTERS = ("angles", "none", "random")
@@ -70,20 +72,17 @@ def method(
     )
     share = float(after_cloud) if isinstance(after_cloud, float | int) else DOWN.get(after_cloud, 0.5)
     needs = {Need.SIZES, Need.SPEEDS} | ({Need.SIGNATURES} if clusters != "none" else set())
+    rule = by_signature(beta, p, linkage, signature, metric, clusters == "random") if clusters != "none" else home_cells
+    pace = lockstep if wait == "all" or alpha == np.inf else median_iqr(alpha, early_close, interval_scope)  # type: ignore[arg-type]
     return Method(
         name="csahfl",
         summary="clusters of similar data across edges, adaptive deadlines, clusters weighed by amount and labels",
-        group=home_cells
-        if clusters == "none"
-        else by_signature(beta, p, linkage, signature, metric, clusters == "random"),
+        group=Grouping(rule, when="once"),
         needs=frozenset(needs | ({Need.LABELS} if cloud_weights == "kl" else set())),
-        regroup="once",
-        pace=lockstep if wait == "all" or alpha == np.inf else median_iqr(alpha, early_close, interval_scope),  # type: ignore[arg-type]
-        weigh_edge=discounted(stale_mode),  # type: ignore[arg-type]
-        weigh_cloud=weigh_clusters(cloud_weights, quantity_scope, p_global),
-        cluster_share=share,
-        drop_at_cloud=drop_at_cloud,
-        lost_on_move=lost_on_move,
+        edge=Rounds(pace=pace, lost_on_move=lost_on_move),
+        cloud=Barrier(cluster_share=share, drop_late=drop_at_cloud),
+        merge_edge=Linear(discounted(stale_mode)),  # type: ignore[arg-type]
+        merge_cloud=CloudLinear(weigh_clusters(cloud_weights, quantity_scope, p_global)),
     )
 
 

@@ -26,7 +26,8 @@ from fedloom.grouping import Need, Topology, View, draw_candidates, head_problem
 from fedloom.grouping.head_problem import NORMALISE, WEIGHTINGS
 from fedloom.grouping.head_selection import SEARCHES
 from fedloom.grouping.unit_gradients import RANK
-from fedloom.methods.method import Method
+from fedloom.methods.method import Grouping, Method
+from fedloom.protocol import Barrier
 
 SHARE = 5  # by default a head serves at most one in so many devices
 MOST_DRAWN = 100  # candidates, if no number is asked for and capacity does not need more
@@ -101,10 +102,9 @@ def method(
     return Method(
         name="ddc",
         summary="device clusters around heads, of unlike gradients and short distances, once",
-        group=group,
+        group=Grouping(group, when="once"),
         needs=frozenset(needs),
-        regroup="once",
-        warmup_rounds=warmup_rounds,
+        cloud=Barrier(warmup=warmup_rounds),
     )
 
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View
-from fedloom.methods.method import Group, Method
-from fedloom.mixing import CloudWeights, Reports, tier_weights
+from fedloom.methods.method import Group, Grouping, Local, Method
+from fedloom.mixing import CloudLinear, CloudWeights, Reports, tier_weights
+from fedloom.protocol import Immediate, Rounds
 
 
 def method(n_tiers: int = 5, lam: float = 0.4, start: str = "active") -> Method:
@@ -35,13 +36,12 @@ def method(n_tiers: int = 5, lam: float = 0.4, start: str = "active") -> Method:
     return Method(
         name="fedat",
         summary="tiers by speed at the cloud, synchronous inside, asynchronous between, proximal term",
-        group=speed_tiers(n_tiers),
+        group=Grouping(speed_tiers(n_tiers), when="once"),
         needs=frozenset({Need.SIZES, Need.SPEEDS}),
-        regroup="once",
-        weigh_cloud=weigh,
-        cloud="immediate",
-        edge_rounds=1,
-        proximal=lam,
+        edge=Rounds(rounds=1),
+        cloud=Immediate(),
+        merge_cloud=CloudLinear(weigh),
+        local=Local(proximal=lam),
     )
 
 

@@ -10,9 +10,9 @@ by the home cell's edge server, or over the device's own link, as the fleet says
 """
 
 from fedloom.grouping import one_cloud
-from fedloom.methods.method import Method
+from fedloom.methods.method import Grouping, Method
 
 
 def method() -> Method:
     """Needs the number of samples of each client, nothing else."""
-    return Method(name="fedavg", summary="all clients average at the cloud", group=one_cloud)
+    return Method(name="fedavg", summary="all clients average at the cloud", group=Grouping(one_cloud))

@@ -10,7 +10,8 @@ sum_i p_i w_i, a model that nobody holds.
 """
 
 from fedloom.grouping import all_cells
-from fedloom.methods.method import Method
+from fedloom.methods.method import Grouping, Method
+from fedloom.protocol import NoCloud
 
 
 def method() -> Method:
@@ -18,6 +19,6 @@ def method() -> Method:
     return Method(
         name="fedmes",
         summary="no cloud: clients in overlaps start from the mean of their cells, and count in full in each",
-        group=all_cells,
-        cloud="never",
+        group=Grouping(all_cells),
+        cloud=NoCloud(),
     )

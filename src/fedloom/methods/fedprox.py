@@ -10,7 +10,7 @@ their work (no partial epochs). mu = 0 is HierFedAVG (or FedAvg) bit for bit.
 import math
 
 from fedloom.methods import fedavg, hierfedavg
-from fedloom.methods.method import Method
+from fedloom.methods.method import Local, Method
 
 
 def method(mu: float = 0.01, flat: bool = False) -> Method:
@@ -19,4 +19,4 @@ def method(mu: float = 0.01, flat: bool = False) -> Method:
         raise ValueError(f"mu must be a number of at least 0, got {mu!r}")
     base = fedavg.method() if flat else hierfedavg.method()
     where = "FedAvg" if flat else "HierFedAVG"
-    return base.with_(name="fedprox", summary=f"{where} with a proximal term in the local objective", proximal=mu)
+    return base.with_(name="fedprox", summary=f"{where} with a proximal term in the local objective", local=Local(proximal=mu))

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View
-from fedloom.methods.method import Group, Method
-from fedloom.mixing import Arrivals, EdgeWeights, group_rate, kl_divergence
+from fedloom.methods.method import Group, Grouping, Method
+from fedloom.mixing import Arrivals, EdgeWeights, Linear, group_rate, kl_divergence
 from fedloom.mixing.weights import Floats
 from fedloom.pacing import time_sharing
+from fedloom.protocol import Async
 
 MOST_SWAPPED = 300  # clients of an edge between whose groups swaps are looked for
 
@@ -34,13 +35,10 @@ def method(n_groups: int = 4, power: float = 0.5, swaps: bool = False, lost_on_m
     return Method(
         name="feduc_r",
         summary="reconstruction of FedUC: groups by speed in an edge, asynchronous between groups, uploads in turn",
-        group=speed_groups(n_groups, swaps),
+        group=Grouping(speed_groups(n_groups, swaps), when="once"),
         needs=frozenset({Need.SIZES, Need.SPEEDS} | ({Need.LABELS} if swaps else set())),
-        regroup="once",
-        edge="async",
-        uplink=time_sharing,
-        weigh_edge=weigh,
-        lost_on_move=lost_on_move,
+        edge=Async(uplink=time_sharing, lost_on_move=lost_on_move),
+        merge_edge=Linear(weigh),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedloom.grouping import HeadedClusters, Need, Topology, View, geographic_clusters, gradient_likeness
 from fedloom.methods.ddc import check_clusters, heads_for
-from fedloom.methods.method import Group, Method
+from fedloom.methods.method import Group, Grouping, Method
 
 
 def method(n_clusters: int | None = None, capacity: int | None = None, score: bool = False) -> Method:
@@ -29,7 +29,7 @@ def method(n_clusters: int | None = None, capacity: int | None = None, score: bo
 def headed_method(name: str, summary: str, group: Group, need: Need, score: bool) -> Method:
     """Clusters around devices that are made once, before training."""
     needs = {Need.SIZES, need} | ({Need.GRADIENTS} if score else set())
-    return Method(name=name, summary=summary, group=group, needs=frozenset(needs), regroup="once")
+    return Method(name=name, summary=summary, group=Grouping(group, when="once"), needs=frozenset(needs))
 
 
 def around_drawn_heads(view: View, who: np.ndarray, found: HeadedClusters, score: bool) -> Topology:

@@ -21,9 +21,10 @@ import numpy as np
 from fedloom import _check
 from fedloom.grouping import Topology, View, all_cells, limit_links
 from fedloom.grouping.bridging import POLICIES, check_pairs
-from fedloom.methods.method import Group, Method
-from fedloom.mixing import by_split_size
+from fedloom.methods.method import Group, Grouping, Method
+from fedloom.mixing import Linear, by_split_size
 from fedloom.pacing import lr_ladder, staged
+from fedloom.protocol import Rounds
 
 
 def method(
@@ -49,9 +50,9 @@ def method(
     return Method(
         name="hhfl",
         summary="clients in overlaps start from the mean of their cells and report to all of them",
-        group=some_links(max_links, link_budget, disable_links, policy),
-        weigh_edge=by_split_size,
-        periods=staged(stages) if stages is not None else lr_ladder() if grow else None,
+        group=Grouping(some_links(max_links, link_budget, disable_links, policy)),
+        merge_edge=Linear(by_split_size),
+        edge=Rounds(rounds=staged(stages) if stages is not None else lr_ladder() if grow else None),
     )
 
 

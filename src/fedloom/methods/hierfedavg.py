@@ -11,8 +11,8 @@ authors' code samples by size and then weighs by size again, which counts large 
 
 from fedloom import _check
 from fedloom.grouping import home_cells
-from fedloom.methods.method import Method
-from fedloom.mixing import by_reported, by_total
+from fedloom.methods.method import Grouping, Method
+from fedloom.mixing import CloudLinear, by_reported, by_total
 
 CLOUD_WEIGHTS = {"total": by_total, "reported": by_reported}
 
@@ -23,6 +23,6 @@ def method(cloud_weights: str = "total") -> Method:
     return Method(
         name="hierfedavg",
         summary="clients average in their home cell, cells average at the cloud",
-        group=home_cells,
-        weigh_cloud=CLOUD_WEIGHTS[cloud_weights],
+        group=Grouping(home_cells),
+        merge_cloud=CloudLinear(CLOUD_WEIGHTS[cloud_weights]),
     )

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, home_cells
-from fedloom.methods.method import Method
-from fedloom.mixing import kl_divergence, polynomial_cloud
+from fedloom.methods.method import Grouping, Method
+from fedloom.mixing import CloudLinear, kl_divergence, polynomial_cloud
 from fedloom.pacing import StalenessBound
+from fedloom.protocol import Immediate
 
 MOST_SWAPPED = 300  # clients between which swaps are looked for
 
@@ -39,13 +40,12 @@ def method(
     return Method(
         name="hiflash_r",
         summary="reconstruction of HiFlash: edges asynchronous at the cloud, within an adapted bound on staleness",
-        group=associated_cells if associate else home_cells,
+        group=Grouping(associated_cells, when="once") if associate else Grouping(home_cells),
         needs=frozenset({Need.SIZES} | ({Need.LABELS, Need.SPEEDS} if associate else set())),
-        regroup="once" if associate else "moved",
-        weigh_cloud=polynomial_cloud(a0, power),
-        cloud="immediate",
-        bound=StalenessBound(s_max=s_max, least=least, most=most),
-        bound_every=every if adapt else 0,
+        cloud=Immediate(
+            bound=StalenessBound(s_max=s_max, least=least, most=most), adapt_every=every if adapt else 0
+        ),
+        merge_cloud=CloudLinear(polynomial_cloud(a0, power)),
     )
 
 

@@ -23,7 +23,8 @@ from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, swap_search
 from fedloom.grouping.local_search import CHOICES, check_trials
 from fedloom.grouping.swap_search import Z, check_exchange_rate
-from fedloom.methods.method import Group, Method
+from fedloom.methods.method import Group, Grouping, Method
+from fedloom.protocol import TimeBox
 
 FEATURES = {
     "update": ("update", None, Need.UPDATES),
@@ -129,12 +130,9 @@ def d2d_method(
     return Method(
         name=name,
         summary=summary,
-        group=group,
+        group=Grouping(group, when="cloud-round", feature_s=feature_s, keep_progress=keep_progress),
         needs=frozenset({Need.SIZES} | needs),
-        regroup="cloud-round",
-        box_s=box_s,
-        feature_s=feature_s,
-        keep_progress=keep_progress,
+        edge=TimeBox(seconds=box_s),
     )
 
 

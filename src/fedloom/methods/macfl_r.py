@@ -12,8 +12,9 @@ is lost by moving. kappa = 0 and least = 1 (phi = 1) are HierFedAVG.
 import numpy as np
 
 from fedloom.grouping import home_cells
-from fedloom.methods.method import Method, Rows
-from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports, similarity_weights, start_share
+from fedloom.methods.method import Grouping, Method, Start
+from fedloom.mixing import Arrivals, ByRows, CloudByRows, CloudWeights, EdgeWeights, Reports, similarity_weights, start_share
+from fedloom.mixing.merges import Rows
 
 MOST_KAPPA = 100.0  # exp(kappa cos): more would leave one model alone
 
@@ -41,8 +42,8 @@ def method(kappa: float = 1.0, least: float = 0.5) -> Method:
     return Method(
         name="macfl_r",
         summary="reconstruction of MACFL: weights by direction of updates, starts between the edge's and the own model",
-        group=home_cells,
-        weigh_edge_rows=weigh_edge,
-        weigh_cloud_rows=weigh_cloud,
-        start_row=start,
+        group=Grouping(home_cells),
+        merge_edge=ByRows(weigh_edge),
+        merge_cloud=CloudByRows(weigh_cloud),
+        start=Start(share=start),
     )

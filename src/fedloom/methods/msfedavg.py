@@ -8,7 +8,7 @@ is the split over a client's edge servers is our reading. Evaluated: sum_i p_i w
 
 from fedloom.methods import fedmes
 from fedloom.methods.method import Method
-from fedloom.mixing import by_split_size
+from fedloom.mixing import Linear, by_split_size
 
 
 def method() -> Method:
@@ -16,5 +16,5 @@ def method() -> Method:
     return fedmes.method().with_(
         name="msfedavg",
         summary="FedMes, but a client's data are split over the cells it reports to",
-        weigh_edge=by_split_size,
+        merge_edge=Linear(by_split_size),
     )

@@ -12,7 +12,8 @@ vectors.
 
 from fedloom.grouping import Need
 from fedloom.methods.csahfl import by_signature
-from fedloom.methods.method import Method
+from fedloom.methods.method import Grouping, Method
+from fedloom.protocol import Barrier
 
 
 def method(
@@ -26,8 +27,7 @@ def method(
     return Method(
         name="pacfl",
         summary="clusters of similar data at the cloud, one model for each, without mixing",
-        group=by_signature(beta, p, linkage, signature, metric, place="cloud"),
+        group=Grouping(by_signature(beta, p, linkage, signature, metric, place="cloud"), when="once"),
         needs=frozenset({Need.SIZES, Need.SIGNATURES}),
-        regroup="once",
-        cluster_share=1.0,
+        cloud=Barrier(cluster_share=1.0),
     )

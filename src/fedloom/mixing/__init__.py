@@ -1,6 +1,7 @@
 """How much each model counts: pure functions that return the coefficients of a merge."""
 
 from fedloom.mixing.kl import closeness, cluster_weights, kl_cloud_weights, kl_divergence
+from fedloom.mixing.merges import ByRows, CloudByRows, CloudLinear, Linear
 from fedloom.mixing.similarity import similarity_weights, start_share
 from fedloom.mixing.size import by_reported, by_size, by_split_size, by_total
 from fedloom.mixing.staleness import discounted, group_rate, polynomial_cloud, polynomial_edge, staleness_weight
@@ -11,8 +12,12 @@ from fedloom.mixing.weights import Arrivals, CloudWeights, EdgeWeights, Reports
 
 __all__ = [
     "Arrivals",
+    "ByRows",
+    "CloudByRows",
+    "CloudLinear",
     "CloudWeights",
     "EdgeWeights",
+    "Linear",
     "Reports",
     "by_reported",
     "by_size",

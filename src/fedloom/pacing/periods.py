@@ -85,7 +85,7 @@ def lr_ladder(rungs: Sequence[tuple[int, int]] = LADDER, start: tuple[int, int] 
     return Ladder(rungs=ladder, start=first, kappa=_steps(first) - 1)
 
 
-def ladder_note(periods: PeriodSchedule | None, lr: Callable[[int], float], cloud_rounds: int) -> str | None:
+def ladder_note(periods: PeriodSchedule | int | None, lr: Callable[[int], float], cloud_rounds: int) -> str | None:
     """A remark if periods are to grow with a falling learning rate and never do in so many cloud rounds; else None.
 
     lr: learning rate at a local step. Other schedules than ladders, and none at all, need no remark.

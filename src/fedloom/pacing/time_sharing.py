@@ -8,12 +8,16 @@ come, first served is over sooner for those who are first. While somebody still 
 our reconstruction of FedUC's scheduling, of whose paper we had the title and a sentence alone. m clients.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 
 Floats = NDArray[np.float64]
+Share = Callable[[Floats, Floats], Floats]
+"""When each of m messages that share the air is there, from when it is ready (m,) and what it takes alone (m,)."""
 
 
 def time_sharing(end_s: ArrayLike, upload_s: ArrayLike) -> Floats:

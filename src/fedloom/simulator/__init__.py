@@ -1,7 +1,7 @@
 """The one loop on a virtual clock, and the ledger."""
 
 from fedloom.methods.by_name import make_method
-from fedloom.simulator.federation import Decision
+from fedloom.simulator.world import Decision
 from fedloom.simulator.scenarios import Scenario, ScenarioError, scenario
 from fedloom.simulator.simulation import Checkpoint, Place, Result, Simulation, simulate
 

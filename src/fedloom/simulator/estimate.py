@@ -153,7 +153,7 @@ def estimate(
         else cloud_rounds / every
     )
     per_evaluation = 1.0 + (0.0 if scenario.evaluation.models == "global" else n_models)
-    keeps_devices = scenario.evaluation.models == "devices" or method.start_row is not None
+    keeps_devices = scenario.evaluation.models == "devices" or method.start.share is not None
     n_rows = 1 + 3 * n_models + (k if keeps_devices else 0)
     if scenario.evaluation.models == "devices":
         per_evaluation += k
@@ -463,9 +463,10 @@ def _n_params(scenario: Scenario, shape: tuple[int, ...], n_outputs: int, model:
 
 def _rounds(scenario: Scenario, method: Method) -> float:
     """Edge rounds of a cloud round; at least 1 where the method decides."""
-    if method.periods is not None or method.box_s is not None or method.allot is not None:
+    rounds = method.edge.rounds
+    if not isinstance(rounds, int | None) or method.edge.box_s is not None or method.allot is not None:
         return 1.0
-    return float(scenario.training.edge_rounds if method.edge_rounds is None else method.edge_rounds)
+    return float(scenario.training.edge_rounds if rounds is None else rounds)
 
 
 def _job_steps(scenario: Scenario, size: _Sizes) -> float:

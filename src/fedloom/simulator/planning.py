@@ -295,7 +295,7 @@ def predict(
             f"{method.name} groups devices by the cells of edge servers, and a table of devices has none; plan with a method "
             "that makes devices heads of clusters"
         )
-    if method.edge != "rounds" or method.cloud != "barrier" or method.pace is not lockstep:
+    if not (method.edge.waits_for_all and method.cloud.exists and method.cloud.waits):
         raise ValueError(
             f"{method.name} does not wait for all devices, so a round cannot be predicted without running it"
         )
@@ -318,13 +318,14 @@ def predict(
     )
     round_s = np.array([offer.full_s[members].max(initial=0.0) for members in cover])  # (N,)
     rounds = np.full(len(cover), work.edge_rounds) if allotment.edge_rounds is None else allotment.edge_rounds
-    if method.box_s is not None:
-        rounds = np.array([rounds_in_box(method.box_s, s) for s in round_s])
-    work_s = np.maximum(rounds * round_s, method.box_s or 0.0)
+    box_s = method.edge.box_s
+    if box_s is not None:
+        rounds = np.array([rounds_in_box(box_s, s) for s in round_s])
+    work_s = np.maximum(rounds * round_s, box_s or 0.0)
     cluster_s = ways.cloud_down.seconds + work_s + ways.cloud_up.seconds
     side_by_side_s = float(cluster_s.max())
-    if method.cloud_uplink is not None:
-        cluster_s = method.cloud_uplink(ways.cloud_down.seconds + work_s, ways.cloud_up.seconds)
+    if method.cloud.uplink is not None:
+        cluster_s = method.cloud.uplink(ways.cloud_down.seconds + work_s, ways.cloud_up.seconds)
 
     times = np.where(taking_part, rounds[cluster], 0)  # (K,) edge rounds of each device
     ledger = Ledger()

@@ -6,38 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
-from fedloom.fleet import Snapshot
+from fedloom.fleet import Fleet, Snapshot
 from fedloom.grouping import Topology
+from fedloom.methods import Method
+from fedloom.protocol import Attendance
+from fedloom.protocol import Federation as Machines
 from fedloom.simulator.exchange import Exchange, exchange
+from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+KEPT_SCENES = 64  # aggregators may be so many edge rounds apart before scenes are made twice
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Scene:
-    """K clients, N aggregators in pace groups.
+class Scene(Attendance):
+    """Who is where, with what the simulator knows of it: K clients, N aggregators in pace groups.
 
-    step_s (K,): seconds of a local step; link_s (K,): seconds to fetch a model and return it; group_of (K,): the pace group
-    of each client, -1 for none; start_weights (kinds, N): the different rows of B, start_of (K,): which of them is a client's.
-    noise_std: of the noise on every parameter of a model that reaches the cloud over a link of its own, if there is some: of
-    heads (N,), or of clients (K,) that report to the cloud itself.
+    start_weights (kinds, N): the different rows of B, start_of (K,): which of them is a client's. noise_std: of the noise on
+    every parameter of a model that reaches the cloud over a link of its own, if there is some: of heads (N,), or of clients
+    (K,) that report to the cloud itself.
     """
 
     snapshot: Snapshot
-    topology: Topology
     exchange: Exchange
-    step_s: Floats
-    link_s: Floats
-    group_of: Ints
-    n_reached: Ints
     start_weights: Floats
     start_of: Ints
     noise_std: Floats | None = None
-
-    def members(self, group: int) -> Ints:
-        """Clients of a pace group."""
-        return np.flatnonzero(self.group_of == group)
 
 
 def make_scene(
@@ -68,6 +64,87 @@ def make_scene(
         start_of=start_of,
         noise_std=_noise_std(snapshot, topology, power_w),
     )
+
+
+class Scenes:
+    """The scenes of a run, by running edge round, from 1. now: the newest that anybody has opened; newest: its number.
+
+    Clients may move between edge rounds, busy or not, and groups may be in different ones.
+    """
+
+    def __init__(self, method: Method, world: World, machines: Machines) -> None:
+        self._method, self._world, self._machines = method, world, machines
+        self._kept: dict[int, Scene] = {}
+        self._first_index = self.newest = 0
+        self._home: Ints | None = None
+        self.handovers = 0
+        self.now: Scene
+
+    @property
+    def fleet(self) -> Fleet:
+        return self._world.fleet
+
+    def enter(self, cloud_round: int, index: int, power_w: Floats | None) -> Scene:
+        """The first scene of a cloud round, with new links."""
+        self._cloud_round, self._power_w = cloud_round, power_w
+        self._kept, self._first_index = {}, index
+        self.show(index, self.at(index))
+        return self.now
+
+    def show(self, index: int, scene: Scene) -> None:
+        """The newest scene; counts the clients that have changed their homes."""
+        self.now, self.newest = scene, index
+        snapshot = scene.snapshot
+        if self._home is not None:
+            self.handovers += int(np.count_nonzero((snapshot.home != self._home) & snapshot.active))
+        self._home = snapshot.home
+
+    def at(self, index: int) -> Scene:
+        """The scene of a running edge round; the same object as long as nothing changes.
+
+        If clients neither follow their homes nor report to the cloud itself, moves count from the next cloud round on.
+        """
+        if index not in self._kept:
+            topology, wander = self._machines.topology, self._machines.roster.wander
+            stays = wander and not topology.follow and topology.kind != "cloud"
+            snapshot = self.fleet.snapshot(self._cloud_round, self._first_index if stays else index)
+            same = [scene for scene in self._kept.values() if scene.snapshot is snapshot]
+            self._kept[index] = same[0] if same else self._new(snapshot)
+            if len(self._kept) > KEPT_SCENES:
+                del self._kept[next(iter(self._kept))]
+        return self._kept[index]
+
+    def _new(self, snapshot: Snapshot) -> Scene:
+        base, world = self._machines.topology, self._world
+        stays = not (base.follow and self._machines.roster.wander)
+        topology = base if stays else base.at_home(snapshot.home)
+        scene = make_scene(
+            snapshot,
+            topology,
+            [edge.aggregators for edge in self._machines.edges],
+            self._method.start.weights(topology),
+            world.model_bits,
+            snapshot.step_seconds(world.batch_size, world.n_samples),
+            self._power_w,
+        )
+        self._check_links(scene)
+        return scene
+
+    def _check_links(self, scene: Scene) -> None:
+        g, method = self._cloud_round, self._method
+        dead = np.flatnonzero(~np.isfinite(scene.link_s))
+        if len(dead) and method.edge.box_s is None:
+            raise ValueError(
+                f"clients {dead.tolist()[:10]} have no usable link to their aggregator in cloud round {g + 1} (rate 0), "
+                f"so {method.name} would wait for ever; repair the links, leave the clients out, or use a time box"
+            )
+        cloud_s = scene.exchange.cloud_down.seconds + scene.exchange.cloud_up.seconds
+        cut_off = [n for e in self._machines.edges for n in e.aggregators.tolist() if not np.isfinite(cloud_s[n])]
+        if cut_off and method.cloud.exists:
+            raise ValueError(
+                f"aggregators {cut_off[:10]} have no usable link to the cloud in cloud round {g + 1} (rate 0), so the "
+                f"cloud would wait for ever; repair the links to the cloud"
+            )
 
 
 def _noise_std(snapshot: Snapshot, topology: Topology, power_w: Floats | None) -> Floats | None:

@@ -20,7 +20,7 @@ from fedloom.pacing import box_note, ladder_note
 from fedloom.simulator.book import Model, Settlement, settle, settle_all, settled_below, together
 from fedloom.simulator.estimate import refuse_too_large
 from fedloom.simulator.features import Features
-from fedloom.simulator.federation import CloudRound, Decision, Federation, World
+from fedloom.simulator.driver import Driver
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.scenarios import (
     LOCAL_STEPS,
@@ -29,6 +29,7 @@ from fedloom.simulator.scenarios import (
     InverseTimeDecay,
     Scenario,
 )
+from fedloom.simulator.world import CloudRound, Decision, World
 from fedloom.training import models, rows
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.choose import ENGINES, make_engine
@@ -159,7 +160,7 @@ class Simulation:
             schedule=_schedule(training.lr_decay, n_samples, training.batch_size, training.drop_last),
             momentum=training.momentum,
             weight_decay=training.weight_decay,
-            proximal=method.proximal,
+            proximal=method.local.proximal,
             clip_norm=training.clip_norm,
         )
         self.world = World(
@@ -215,7 +216,7 @@ class Simulation:
         """Of every cloud round (its number first) what it cost, by aggregator, hop and direction; not in a dry run."""
         self.warnings: list[str] = []
         """What a user should know of this combination of scenario and method."""
-        self._warn(ladder_note(method.periods, self.world.lr, training.cloud_rounds))
+        self._warn(ladder_note(method.edge.rounds, self.world.lr, training.cloud_rounds))
 
     def rounds(self, resume: Checkpoint | None = None) -> Generator[Measures | None, None, None]:
         """Run to the end; yields once before any training and after every cloud round what was measured, if anything.
@@ -258,11 +259,11 @@ class Simulation:
 
     def _new_federation(
         self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None
-    ) -> Federation:
+    ) -> Driver:
         first = Model(None if self.dry_run else rows.to_row(self.model))
         evaluation = self.scenario.evaluation
         every = evaluation.every
-        return Federation(
+        return Driver(
             self.method,
             self.world,
             first,
@@ -364,8 +365,8 @@ class Simulation:
         """Warn of what can be known after the first cloud round: a time box that does not fit, noise that drowns the model."""
         if state.cloud_round > 1:
             return
-        if self.method.box_s is not None:
-            self._warn(box_note(self.method.box_s, state.group_rounds, self.world.edge_rounds))
+        if self.method.edge.box_s is not None:
+            self._warn(box_note(self.method.edge.box_s, state.group_rounds, self.world.edge_rounds))
         if state.noise_std and not self.dry_run:
             trained = rows.to_row(self.model)[rows.trainable_mask(self.model)]
             rms = float(np.sqrt(np.mean(trained.astype(np.float64) ** 2)))

@@ -1,0 +1,51 @@
+"""Devices: how far each has come, which decides what it trains on and how it is told apart from an earlier time.
+
+A device does local steps all its life; mini-batches are picked by their number. In one edge round it may be sent to work more than
+once (by asynchronous groups), and what happens to it then is another draw of chance each time.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+class Departure(NamedTuple):
+    """m devices go to work: first_step (m,): steps each has done before; times (m,): how often it was sent before in this edge
+    round."""
+
+    first_step: Ints
+    times: Ints
+
+
+class Devices:
+    """K devices. steps (K,): done or under way, in all; in_cloud_round (K,): of them in this cloud round, without features."""
+
+    def __init__(self, n_devices: int) -> None:
+        self.steps = np.zeros(n_devices, dtype=np.int64)
+        self.in_cloud_round = np.zeros(n_devices, dtype=np.int64)
+        self._last_round = np.full(n_devices, -1)
+        self._times = np.zeros(n_devices, dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return f"Devices(steps={self.steps.tolist()})"
+
+    def begin_cloud_round(self) -> None:
+        """Count its steps from zero."""
+        self.in_cloud_round = np.zeros_like(self.in_cloud_round)
+
+    def practise(self, clients: Ints, steps: Ints) -> Ints:
+        """Clients (m,) do steps (m,) for a feature; returns the steps each has done before."""
+        first_step = self.steps[clients]
+        self.steps[clients] += steps
+        return first_step
+
+    def leave(self, clients: Ints, steps: Ints, edge_round: int) -> Departure:
+        """Clients (m,) go to work for steps (m,) in an edge round."""
+        again = self._last_round[clients] == edge_round
+        self._times[clients] = np.where(again, self._times[clients] + 1, 0)
+        self._last_round[clients] = edge_round
+        self.in_cloud_round[clients] += steps
+        return Departure(self.practise(clients, steps), self._times[clients])

@@ -1,0 +1,235 @@
+"""One edge server or head, or several that share clients or a host and open and close their rounds together: a group.
+
+    Begin --> Ready --> Open --> Send, Wake --> Arrived | Due --> Merge, RoundOver --> Ready ... or Report
+
+What a round waits for is the mode's to say (Rounds, TimeBox, Async: an object each, in files of their own). What they have in
+common is here: staleness is the number of rounds (async: merges) since a client left; nothing is merged twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.mixing import Arrivals
+from fedloom.mixing.merges import MergeEdge
+from fedloom.pacing import Offer, PeriodSchedule
+from fedloom.pacing.time_sharing import Share
+from fedloom.protocol.flight import Flight
+from fedloom.protocol.messages import (
+    Action,
+    Arrived,
+    Begin,
+    Due,
+    EdgeEvent,
+    Merge,
+    Moved,
+    OnTheWay,
+    Open,
+    Part,
+    Ready,
+    Report,
+    RoundOver,
+)
+from fedloom.protocol.roster import Roster
+from fedloom.protocol.terms import TIE, Attendance, Terms
+
+Ints = NDArray[np.int64]
+
+
+class EdgeMode(Protocol):
+    """When an edge opens, closes and reports. Answers to events; see `Edge.handle`. at_once: moves of clients count at once, and
+    not from the next round on. in_step: all clients do the work that is
+    asked for."""
+
+    at_once: ClassVar[bool]
+    in_step: ClassVar[bool]
+
+    @property
+    def lost_on_move(self) -> bool: ...
+    @property
+    def rounds(self) -> int | PeriodSchedule | None: ...
+    @property
+    def uplink(self) -> Share | None: ...
+    @property
+    def box_s(self) -> float | None: ...
+    @property
+    def waits_for_all(self) -> bool: ...
+
+    def begin(self, edge: "Edge", event: Begin) -> list[Action]: ...
+    def open(self, edge: "Edge", event: Open) -> list[Action]: ...
+    def on_the_way(self, edge: "Edge", event: OnTheWay) -> list[Action]: ...
+    def arrived(self, edge: "Edge", event: Arrived) -> list[Action]: ...
+    def due(self, edge: "Edge", event: Due) -> list[Action]: ...
+    def moved(self, edge: "Edge", event: Moved) -> list[Action]: ...
+    def count(self, edge: "Edge") -> int: ...
+
+
+@dataclass(eq=False)
+class Edge:
+    """group: its number; aggregators (a,) and members (m,) of it. n_rounds, n_merges: edge rounds and merged arrivals since the
+    start of the run. index: of the round that is open, or was last, by the count that all groups share. on_time: those who are
+    waited for. contributed (a, K): whose updates are in the models since the last cloud merge; contributed_last: in the last
+    round. may_sleep: with nobody there it sleeps, as nobody waits for it; else it goes on without.
+    """
+
+    group: int
+    aggregators: Ints
+    members: Ints
+    mode: EdgeMode
+    merge: MergeEdge
+    terms: Terms
+    roster: Roster
+    attendance: Attendance | None = None
+    may_sleep: bool = False
+    may_be_empty: bool = False
+    n_groups: int = 1
+    n_rounds: int = 0
+    n_merges: int = 0
+    merges_before: int = 0  # of n_merges, those before the round that is open
+    merges_left: int = 0
+    rounds_left: int = 0
+    begun_at: int = 0  # n_rounds when it began
+    units: int = 0
+    steps_left: int | None = None
+    index: int = 0
+    report_at_s: float = np.inf
+    slack_s: float = TIE
+    from_own: bool = False
+    asleep: bool = False
+    deadline_s: float = np.inf
+    early_close: bool = True
+    on_time: Flight | None = None
+    contributed: NDArray[np.bool_] = field(init=False, repr=False)
+    contributed_last: NDArray[np.bool_] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.contributed = np.zeros((len(self.aggregators), len(self.terms.n_samples)), dtype=np.bool_)
+        self.contributed_last = self.contributed.copy()
+
+    def handle(self, event: EdgeEvent) -> list[Action]:
+        """What to do now."""
+        match event:
+            case Begin():
+                return self.mode.begin(self, event)
+            case Open():
+                return self.mode.open(self, event)
+            case OnTheWay():
+                return self.mode.on_the_way(self, event)
+            case Arrived():
+                return self.mode.arrived(self, event)
+            case Due():
+                return self.mode.due(self, event)
+            case Moved():
+                return self.mode.moved(self, event)
+
+    @property
+    def here(self) -> Attendance:
+        """Who was where when the round that is open, or was last, opened."""
+        assert self.attendance is not None
+        return self.attendance
+
+    @property
+    def count(self) -> int:
+        """What staleness is counted in."""
+        return self.mode.count(self)
+
+    def attend(self, attendance: Attendance) -> None:
+        """Clients have come or gone."""
+        self.attendance, self.members = attendance, attendance.members(self.group)
+
+    def begun(self, event: Begin, rounds: int) -> list[Action]:
+        """The cloud's model is here, with so many rounds to go."""
+        actions: list[Action] = []
+        self.from_own = event.progress is not None
+        if event.progress is not None:
+            actions = self.merged([event.progress.pick(np.isin(event.progress.client, self.members))], 0, n_updates=0)
+        self.rounds_left, self.units = rounds, event.units
+        self.steps_left, self.begun_at = event.steps_left, self.n_rounds
+        return [*actions, Ready(self.group, event.at_s) if rounds else self.report(event.at_s)]
+
+    @property
+    def units_now(self) -> int:
+        """Local work of the round that opens: fewer steps in the very last, if the run has a number of steps."""
+        if self.steps_left is None:
+            return self.units
+        return max(1, min(self.units, self.steps_left - (self.n_rounds - self.begun_at) * self.units))
+
+    def offer(self, clients: Ints) -> Offer:
+        """What clients (m,) are asked to do, as predicted."""
+        here, unit_steps = self.here, self.terms.unit_steps[clients]
+        return Offer(
+            client=clients,
+            full_steps=unit_steps * self.units_now,
+            unit_steps=unit_steps,
+            step_s=here.step_s[clients],
+            link_s=here.link_s[clients],
+            cluster=self.reports_to(clients),
+        )
+
+    def reports_to(self, clients: Ints) -> Ints:
+        """The first aggregator of each of the clients (m,)."""
+        return np.asarray(self.here.topology.cover[:, clients].argmax(axis=0))
+
+    def leave(self, clients: Ints, left_at: int) -> Flight:
+        """Clients (m,) go to work."""
+        return self.roster.leave(clients, left_at, self.here.topology.host[self.reports_to(clients)])
+
+    @property
+    def n_wanted(self) -> int:
+        """How many members are sampled for a round."""
+        return self.terms.wanted(self.here.topology, self.aggregators, len(self.members), self.n_groups)
+
+    def sample(self, idle: Ints, wanted: int) -> Ints:
+        """At most `wanted` of the idle members (m,), uniformly without replacement, sorted."""
+        return self.terms.drawn(idle, wanted, self.n_rounds, self.n_merges - self.merges_before)
+
+    def of_this_host(self, flight: Flight) -> Flight:
+        """What of the updates counts here: all, or if moving loses them, those of clients that were sent from here."""
+        if not self.mode.lost_on_move:
+            return flight
+        return flight.pick(np.isin(flight.host, self.here.topology.host[self.aggregators]))
+
+    def merged(self, flights: Sequence[Flight], now: int, n_updates: int | None = None) -> list[Action]:
+        """Merge updates at every aggregator that has some; staleness is counted from `now`."""
+        parts = []
+        for row, n in enumerate(self.aggregators.tolist() if flights else []):
+            mine = [f.pick(self.here.topology.cover[n, f.client]) for f in flights]
+            mine = [f for f in mine if len(f)]
+            if mine:
+                parts.append(self._part(row, n, mine, now))
+        total = sum(map(len, flights)) if n_updates is None else n_updates
+        return [Merge(self.group, parts, total)] if flights else []
+
+    def _part(self, row: int, n: int, flights: list[Flight], now: int) -> Part:
+        here, n_samples = self.here, self.terms.n_samples
+        client = np.concatenate([f.client for f in flights])
+        arrivals = Arrivals(
+            client=client,
+            n_samples=n_samples[client],
+            n_reached=here.n_reached[client],
+            staleness=now - np.concatenate([f.left_at for f in flights]),
+            total=float(n_samples[here.topology.cover[n]].sum()),
+        )
+        self.contributed[row, client] = True
+        self.contributed_last[row, client] = True
+        return Part(n, flights, arrivals, self.merge.weights(arrivals))
+
+    def end_round(self, at_s: float) -> list[Action]:
+        """A round is over: the next one, or the report."""
+        self.n_rounds += 1
+        self.rounds_left -= 1
+        if at_s >= self.report_at_s - self.slack_s:  # jitter has used up the time box: no round fits any more
+            self.rounds_left = 0
+        over = RoundOver(self.group, self.n_rounds)
+        return [over, Ready(self.group, at_s)] if self.rounds_left > 0 else [over, self.report(at_s)]
+
+    def report(self, at_s: float) -> Report:
+        """Of several aggregators on a host only those with news report. A time box is waited for."""
+        host = self.here.topology.host[self.aggregators]
+        several = np.array([np.count_nonzero(host == h) > 1 for h in host])
+        news = self.contributed.any(axis=1)
+        at_s = max(at_s, self.report_at_s) if np.isfinite(self.report_at_s) else at_s
+        return Report(self.group, at_s, self.aggregators[~several | news])

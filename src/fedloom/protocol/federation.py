@@ -1,0 +1,190 @@
+"""The machines of one federation: a cloud, edges, devices and the roster, and what regrouping and moving do to them.
+
+It has no clock, no models and no random state. A driver tells it what has happened, and does what it answers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.grouping import Topology
+from fedloom.mixing.merges import MergeCloud, MergeEdge
+from fedloom.protocol.cloud import Cloud, CloudMode
+from fedloom.protocol.device import Devices
+from fedloom.protocol.edge import Edge, EdgeMode
+from fedloom.protocol.flight import Flight
+from fedloom.protocol.messages import Action, Arrived
+from fedloom.protocol.roster import Roster
+from fedloom.protocol.terms import Attendance, Terms
+
+Ints = NDArray[np.int64]
+
+
+class Federation:
+    """K clients. edges: a machine for every group of aggregators that share clients or a host."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        edge: EdgeMode,
+        cloud: CloudMode,
+        merge_edge: MergeEdge,
+        merge_cloud: MergeCloud,
+        *,
+        wander: bool = False,
+    ) -> None:
+        self.terms, self.edge_mode, self._merge_edge = terms, edge, merge_edge
+        self.roster = Roster(len(terms.n_samples), wander)
+        self.devices = Devices(len(terms.n_samples))
+        self.cloud = Cloud(cloud, merge_cloud, terms, self.roster)
+        self.edges: list[Edge] = []
+        self.topology: Topology
+
+    def __repr__(self) -> str:
+        edges = ", ".join(f"{e.group}: round {e.n_rounds}, {e.rounds_left} left" for e in self.edges)
+        return f"Federation({self.cloud}, edges=[{edges}], {self.roster})"
+
+    def may_be_empty(self, topology: Topology) -> bool:
+        """Groups without clients take part, as some may come in a later edge round."""
+        return self.roster.wander and topology.follow and self.cloud.mode.waits
+
+    def regroup(self, topology: Topology) -> bool:
+        """Take over a topology. Where the cloud does not wait, the groups stay and go on with their rounds; whether they do."""
+        edges = self._new_edges(topology)
+        before = self._counts() if self.edges else None
+        stay = bool(self.edges) and not self.cloud.mode.waits
+        if stay:
+            self._move_between(edges)
+        else:
+            for edge in edges:
+                edge.n_rounds = max((old.n_rounds for old in self.edges), default=0)
+                edge.n_merges = max((old.n_merges for old in self.edges), default=0)
+            self.edges = edges
+            self.cloud.regroup(edges, topology.n_aggregators)
+        self.topology = topology
+        group_of = np.full(topology.cover.shape[1], -1)
+        for edge in self.edges:
+            group_of[edge.members] = edge.group
+        self.roster.group_of = group_of
+        if before is not None:
+            self._keep_age(before)
+        return stay
+
+    def enter(self, attendance: Attendance) -> None:
+        """A cloud round is entered with clients at these places."""
+        before = self._counts()
+        self.see(attendance)
+        if self.edge_mode.at_once:
+            self._keep_age(before)
+        for edge in self.edges:
+            edge.attend(attendance)
+
+    def move(self, attendance: Attendance) -> bool:
+        """Clients are at other places in the middle of a cloud round. Groups that merge at once go by it now, the others when they
+        open their next round; whether the first is so."""
+        before = self._counts()
+        self.see(attendance)
+        if not self.edge_mode.at_once:
+            return False
+        for edge in self.edges:
+            edge.attend(attendance)
+        self._keep_age(before)
+        return True
+
+    def see(self, attendance: Attendance) -> None:
+        """Who is where now."""
+        self.roster.see(attendance)
+        self.cloud.see(attendance)
+
+    def begin(self, n_reports_of_each: int) -> list[Action]:
+        """A cloud round begins: the groups' counts of rounds are the same again, if the cloud waits for all."""
+        if self.cloud.mode.waits or not self.cloud.begun:
+            before, most = self._counts(), max(edge.n_rounds for edge in self.edges)
+            for edge in self.edges:
+                edge.n_rounds = most
+            self._keep_age(before)
+        n_reporting = sum(len(edge.members) > 0 or edge.may_be_empty for edge in self.edges)
+        return self.cloud.begin(n_reporting * n_reports_of_each)
+
+    def next_index(self, group: int | None = None) -> int:
+        """The running edge round, from 1, that a group (by default: the first) opens next.
+
+        Where the cloud does not wait and clients wander, edge rounds of all groups together count, divided by the groups.
+        """
+        if not self.edges:
+            return 1
+        if self.roster.wander and not self.cloud.mode.waits:
+            return sum(edge.n_rounds for edge in self.edges) // len(self.edges) + 1
+        return 1 + (max(e.n_rounds for e in self.edges) if group is None else self.edges[group].n_rounds)
+
+    def woken(self, attendance: Attendance, among: Sequence[Edge] | None = None) -> list[Edge]:
+        """Groups that had nobody and now have somebody: they go on."""
+        found = []
+        for edge in self.edges if among is None else among:
+            if edge.asleep and len(attendance.members(edge.group)):
+                edge.asleep = False
+                edge.attend(attendance)
+                found.append(edge)
+        return found
+
+    def arrived(self, lead: int, at_s: float) -> list[tuple[Edge, Arrived]]:
+        """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who has left
+        the federation takes its update along."""
+        found = []
+        for group, flight, largest in self.roster.parted(lead):
+            if group < 0:
+                self.roster.busy_until[flight.client] = at_s
+            else:
+                found.append((self.edges[group], Arrived(at_s, flight, bool(largest))))
+        return found
+
+    def flights(self) -> list[Flight]:
+        """All updates under way."""
+        return self.roster.flights(self._on_time())
+
+    def _on_time(self) -> Sequence[Flight]:
+        return [edge.on_time for edge in self.edges if edge.on_time]
+
+    def _new_edges(self, topology: Topology) -> list[Edge]:
+        found = [(a, np.flatnonzero(topology.cover[a].any(axis=0))) for a in topology.pace_groups()]
+        may_be_empty = self.may_be_empty(topology)
+        if self.cloud.mode.waits and not may_be_empty:  # else clients may still come
+            found = [(aggregators, members) for aggregators, members in found if len(members)]
+        return [
+            Edge(
+                group=i,
+                aggregators=aggregators,
+                members=members,
+                mode=self.edge_mode,
+                merge=self._merge_edge,
+                terms=self.terms,
+                roster=self.roster,
+                may_sleep=not self.cloud.mode.waits,
+                may_be_empty=may_be_empty,
+                n_groups=len(found),
+            )
+            for i, (aggregators, members) in enumerate(found)
+        ]
+
+    def _move_between(self, fresh: list[Edge]) -> None:
+        """Clients changed groups while rounds are open: their updates are merged where they are now."""
+        old, new = ([edge.aggregators.tolist() for edge in edges] for edges in (self.edges, fresh))
+        if old != new:
+            raise ValueError(
+                f"with a cloud that does not wait the same aggregators must work together all the time: they were {old} and "
+                f"would now be {new}; use a cloud that waits for all (Barrier)"
+            )
+        for edge, now in zip(self.edges, fresh):
+            edge.members = now.members
+            if edge.on_time is not None:
+                edge.on_time, left = edge.on_time.split(np.isin(edge.on_time.client, edge.members))
+                self.roster.late += [left] if len(left) else []
+
+    def _counts(self) -> Ints:
+        """(K,) what staleness is counted in, so far at each client's group; 0 for clients without one."""
+        return np.asarray(np.array([*(edge.count for edge in self.edges), 0])[self.roster.group_of])
+
+    def _keep_age(self, before: Ints) -> None:
+        """Updates under way keep their age though the counts of their groups were `before` (K,) and are others now."""
+        self.roster.keep_age(self._on_time(), self._counts() - before)

@@ -1,0 +1,52 @@
+"""Updates under way: what clients were sent to do and has not been merged yet."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Flight:
+    """m jobs of clients that were sent to work together.
+
+    An update is named by (client, ticket): the ticket is the number of the client's job, so that a second copy is known as
+    such. left_at: the group's count of edge rounds (async: of merges) when the client left, for its staleness. host: of the
+    aggregator it was sent from. arrives_s: when it is back; infinite as long as that is not known. at: its place in `load`,
+    which is the driver's and never looked into: there the models are.
+    """
+
+    client: Ints
+    ticket: Ints
+    left_at: Ints
+    host: Ints
+    arrives_s: Floats
+    at: Ints
+    load: Any = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, client: Ints, ticket: Ints, left_at: int, host: Ints) -> "Flight":
+        """Clients (m,) that leave now."""
+        m = len(client)
+        return cls(client, ticket, np.full(m, left_at), host, np.full(m, np.inf), np.arange(m))
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+    def pick(self, which: NDArray[Any]) -> "Flight":
+        """Some of them: a mask (m,) or positions."""
+        arrays = (self.client, self.ticket, self.left_at, self.host, self.arrives_s, self.at)
+        return Flight(*(a[which] for a in arrays), load=self.load)
+
+    def split(self, mask: NDArray[np.bool_]) -> tuple["Flight", "Flight"]:
+        """Those in the mask (m,), and the others."""
+        return self.pick(mask), self.pick(~mask)
+
+    @property
+    def names(self) -> list[tuple[int, int]]:
+        """(client, ticket) of each."""
+        return list(zip(self.client.tolist(), self.ticket.tolist()))

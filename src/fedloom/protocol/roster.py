@@ -1,0 +1,92 @@
+"""Who is where, who is at work, and which updates are under way; moves, and the age of what is under way.
+
+An update goes with its client: if that is with another group when the update is here, and its round there is a later one than
+the update was sent in, it is merged there.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.protocol.flight import Flight
+from fedloom.protocol.terms import TIE, Attendance
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Roster:
+    """K clients. group_of (K,): where each is now, -1 for nowhere. busy_until (K,): when it is back, as far as that is known,
+    else infinite. late: updates that missed their round. working: by its first client, what is at work in asynchronous groups
+    and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones."""
+
+    def __init__(self, n_clients: int, wander: bool = False) -> None:
+        self.wander = wander
+        self.group_of = np.full(n_clients, -1)
+        self.busy_until = np.zeros(n_clients)
+        self.late: list[Flight] = []
+        self.working: dict[int, Flight] = {}
+        self._tickets = np.zeros(n_clients, dtype=np.int64)
+
+    def __repr__(self) -> str:
+        away = np.flatnonzero(np.isinf(self.busy_until)).tolist()
+        late = [name for flight in self.late for name in flight.names]
+        return f"Roster(group_of={self.group_of.tolist()}, away={away}, late={late}, working={sorted(self.working)})"
+
+    def see(self, attendance: Attendance) -> None:
+        """Clients are there now."""
+        self.group_of = attendance.group_of
+
+    def idle(self, clients: Ints, at_s: float) -> Ints:
+        """Those of the clients (m,) that have nothing to do."""
+        return clients[self.busy_until[clients] <= at_s + TIE]
+
+    def leave(self, clients: Ints, left_at: int, host: Ints) -> Flight:
+        """Clients (m,) go to work; when they will be back is not known yet."""
+        flight = Flight.of(clients, self._tickets[clients], left_at, host)
+        self._tickets[clients] += 1
+        self.busy_until[clients] = np.inf
+        return flight
+
+    def take_late(self, group: int, attendance: Attendance, index: int, at_s: float) -> list[Flight]:
+        """The late updates that are here and count in the round `index` of a group, taken out of those under way."""
+        taken, still_late = [], []
+        for flight in self.late:
+            here = (attendance.group_of[flight.client] == group) & (flight.arrives_s <= at_s + TIE)
+            if self.wander:  # groups are in different rounds: not in one before the update was sent
+                here &= flight.left_at < index
+            mine, away = flight.split(here)
+            taken += [mine] if len(mine) else []
+            still_late += [away] if len(away) else []
+        self.late = still_late
+        return taken
+
+    def n_working(self, group: int) -> int:
+        """Flights that are merged by themselves, with a client in the group now."""
+        return sum(bool((self.group_of[flight.client] == group).any()) for flight in self.working.values())
+
+    def release(self, group: int) -> list[int]:
+        """Updates that waited for an asynchronous group are under way again; their first clients."""
+        waiting = [f for f in self.late if self.group_of[f.client[0]] == group]
+        self.late = [f for f in self.late if f not in waiting]
+        for flight in waiting:
+            self.working[int(flight.client[0])] = flight
+        return [int(flight.client[0]) for flight in waiting]
+
+    def parted(self, lead: int) -> Iterator[tuple[int, Flight, bool]]:
+        """The flight led by a client is back: its parts by the group (or -1) in which their clients are now, and whether it is
+        the largest."""
+        flight = self.working.pop(lead)
+        groups, size = np.unique(self.group_of[flight.client], return_counts=True)
+        for i in groups.tolist():
+            yield i, flight.pick(self.group_of[flight.client] == i), i == groups[size.argmax()]
+
+    def keep_age(self, others: Sequence[Flight], shift: Ints) -> None:
+        """Updates under way, and others, keep their age though the counts of their clients' groups are larger by shift (K,)."""
+        for flight in self.flights(others):
+            flight.left_at = flight.left_at + shift[flight.client]
+
+    def flights(self, others: Sequence[Flight]) -> list[Flight]:
+        """All that is under way, and others."""
+        return [*self.late, *self.working.values(), *others]

@@ -1,0 +1,130 @@
+"""Edge rounds: clients are sent to work together, and who is back when the round closes is merged.
+
+The pace says how much each does and how long the edge waits: for everybody (lockstep), or until a deadline; who is late is merged in
+the round that is open, where its client is then, when the update is here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fedloom import _check
+from fedloom.pacing import Offer, Pace, PeriodSchedule, lockstep
+from fedloom.pacing.time_sharing import Share
+from fedloom.protocol.edge import Edge
+from fedloom.protocol.flight import Flight
+from fedloom.protocol.messages import Action, Arrived, Asleep, Begin, Due, Moved, OnTheWay, Open, Send, Wake
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds:
+    """Edge rounds that close when everybody is back, or at a deadline."""
+
+    pace: Callable[[Offer], Pace] = lockstep
+    """How much work each sampled client gets, and how long the edge waits."""
+    rounds: int | PeriodSchedule | None = None
+    """Edge rounds from one report to the next, or local work and edge rounds by the progress of training; by default the
+    scenario's. With a cloud that does not wait, fewer edge rounds make more reports in a cloud round."""
+    uplink: Share | None = None
+    """When uploads that share the air are over, from when computing ends (m,) and what an upload takes (m,); else each has a link
+    of its own. It is asked for every cell, head or server by itself, with all that is sent in its air: second links too."""
+    lost_on_move: bool = False
+    """Updates of clients that have meanwhile moved to another host are lost, not merged there."""
+
+    at_once: ClassVar[bool] = False
+    in_step: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rounds, int):
+            _check.whole("rounds", self.rounds)
+
+    @property
+    def box_s(self) -> float | None:
+        """Seconds after which it reports though a client never comes back; None: it waits for ever."""
+        return None
+
+    @property
+    def waits_for_all(self) -> bool:
+        """No deadline, so that what a round takes follows from what is known before."""
+        return self.pace is lockstep
+
+    def count(self, edge: Edge) -> int:
+        return edge.n_rounds
+
+    def begin(self, edge: Edge, event: Begin) -> list[Action]:
+        return edge.begun(event, event.rounds)
+
+    def open(self, edge: Edge, event: Open) -> list[Action]:
+        """Send idle clients to work, and decide when the round closes."""
+        edge.attend(event.attendance)
+        edge.index = event.index
+        sampled = edge.sample(edge.roster.idle(edge.members, event.at_s), edge.n_wanted)
+        if len(sampled):
+            pace = self.paced(edge, event.at_s, edge.offer(sampled))
+            edge.deadline_s, edge.early_close = pace.close_s, pace.early_close
+            flight = edge.leave(sampled, edge.index)
+            from_own, edge.from_own = edge.from_own, False
+            return [Send(edge.group, sampled, pace.steps, [flight], pace.close_s + edge.slack_s, from_own)]
+        if len(edge.members):  # all are busy: close when the first of them is not
+            first_s = min(float(edge.roster.busy_until[edge.members].min()), edge.report_at_s)
+            return [Wake(edge.group, max(event.at_s, first_s), edge.n_rounds)]
+        if edge.may_be_empty:
+            return [Wake(edge.group, event.at_s, edge.n_rounds)]
+        edge.asleep = True
+        return [Asleep(edge.group)]
+
+    def paced(self, edge: Edge, at_s: float, offer: Offer) -> Pace:
+        """How much is done, and when the round closes at the latest."""
+        return self.pace(offer)
+
+    def on_the_way(self, edge: Edge, event: OnTheWay) -> list[Action]:
+        """Who is known to come too late is not waited for."""
+        edge.roster.busy_until[event.flight.client] = event.flight.arrives_s
+        edge.on_time, late = event.flight.split(~event.late)
+        edge.roster.late += [late] if len(late) else []
+        all_back_s = float(event.takes_s.max())
+        close_s = all_back_s if edge.early_close and not event.late.any() else edge.deadline_s
+        if np.isfinite(close_s):
+            return [Wake(edge.group, event.at_s + close_s, edge.n_rounds)]
+        return [Wake(edge.group, event.at_s + edge.deadline_s, edge.n_rounds)] if np.isfinite(edge.deadline_s) else []
+
+    def arrived(self, edge: Edge, event: Arrived) -> list[Action]:
+        """For drivers that learn of arrivals when they happen: close when all are there who were waited for."""
+        edge.roster.busy_until[event.flight.client] = event.at_s
+        waited = edge.on_time
+        if waited is None or not _mark(waited, event.flight, event.at_s):
+            for flight in edge.roster.late:
+                _mark(flight, event.flight, event.at_s)
+            return []
+        missing = np.isinf(waited.arrives_s).any()
+        return self._close(edge, event.at_s) if edge.early_close and not missing else []
+
+    def due(self, edge: Edge, event: Due) -> list[Action]:
+        return self._close(edge, event.at_s) if event.edge_round == edge.n_rounds and edge.rounds_left > 0 else []
+
+    def moved(self, edge: Edge, event: Moved) -> list[Action]:
+        return []
+
+    def _close(self, edge: Edge, at_s: float) -> list[Action]:
+        """Merge who is on time and who has arrived late; go on or report."""
+        flights: list[Flight] = []
+        if edge.on_time is not None:
+            back, away = edge.on_time.split(~np.isinf(edge.on_time.arrives_s))
+            flights += [back] if len(back) else []
+            edge.roster.late += [away] if len(away) else []
+        edge.on_time = None
+        for flight in edge.roster.take_late(edge.group, edge.here, edge.index, at_s):
+            counted = edge.of_this_host(flight)
+            flights += [counted] if len(counted) else []
+        edge.contributed_last[:] = False
+        return [*edge.merged(flights, edge.index), *edge.end_round(at_s)]
+
+
+def _mark(waited: Flight, came: Flight, at_s: float) -> bool:
+    """Note which of the updates that are waited for are here; whether it is one of them that was not here before."""
+    names = set(came.names)
+    fresh = np.array([name in names for name in waited.names], dtype=np.bool_) & np.isinf(waited.arrives_s)
+    waited.arrives_s = np.where(fresh, at_s, waited.arrives_s)
+    return bool(fresh.any())

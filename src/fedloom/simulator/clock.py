@@ -1,0 +1,50 @@
+"""Virtual time: exact, and separate from wall time. What happens is ordered by (time, when it was foreseen)."""
+
+import heapq
+from typing import NamedTuple
+
+
+class Opening(NamedTuple):
+    """A group opens its next round."""
+
+    group: int
+
+
+class Waking(NamedTuple):
+    """A group wanted to be told, in its edge round `edge_round`."""
+
+    group: int
+    edge_round: int
+
+
+class Arrival(NamedTuple):
+    """The flight led by a client is back, to be merged by itself."""
+
+    lead: int
+
+
+class Reporting(NamedTuple):
+    """The report of a group reaches the cloud."""
+
+    group: int
+
+
+Happening = Opening | Waking | Arrival | Reporting
+
+
+class Clock:
+    """now_s, and what is foreseen."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._foreseen: list[tuple[float, int, Happening]] = []
+        self._n = 0
+
+    def foresee(self, at_s: float, happening: Happening) -> None:
+        heapq.heappush(self._foreseen, (at_s, self._n, happening))
+        self._n += 1
+
+    def next(self) -> Happening:
+        """What happens next; it is then."""
+        self.now_s, _, happening = heapq.heappop(self._foreseen)
+        return happening

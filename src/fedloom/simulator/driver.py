@@ -1,0 +1,393 @@
+"""The protocol in a simulated world: tells the machines what happens when, does what they answer, and books what it costs.
+
+A cloud round is: regroup if the method asks for it (after collecting the features it wants to see) -> the aggregators fetch the
+cloud's model -> edge rounds (clients fetch, train, return; the aggregator merges) -> the aggregators report -> the cloud
+merges. Who takes part, how much is done, when an edge or the cloud stops waiting and what counts how much is decided by the machines
+(fedloom.protocol) with the method's parts; the driver knows time, costs and who holds which model, and no method by name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.fleet import Snapshot
+from fedloom.grouping import Topology
+from fedloom.methods import Method
+from fedloom.pacing import Periods, Progress
+from fedloom.protocol import Edge, Federation
+from fedloom.protocol.messages import (
+    Action,
+    Again,
+    Asleep,
+    Begin,
+    CloudMerge,
+    Down,
+    Due,
+    EdgeEvent,
+    Merge,
+    Moved,
+    Open,
+    Ready,
+    Report,
+    RoundOver,
+    Score,
+    Send,
+    Wake,
+)
+from fedloom.simulator.book import Model, settle
+from fedloom.simulator.clock import Arrival, Clock, Opening, Reporting, Waking
+from fedloom.simulator.errands import Errands
+from fedloom.simulator.exchange import Way
+from fedloom.simulator.features import Features
+from fedloom.simulator.held import Held
+from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.looks import Looks
+from fedloom.simulator.regrouping import Regrouping
+from fedloom.simulator.scene import Scene, Scenes
+from fedloom.simulator.timeline import Timeline
+from fedloom.simulator.world import CloudRound, Decision, World
+
+Ints = NDArray[np.int64]
+
+
+class Driver:
+    """A federation on a virtual clock. `cloud_rounds` runs it; `ledger` holds what was spent so far.
+
+    decisions: groupings by cloud round that depended on features; scores: accuracies of the cloud's model on samples that no
+    client has, by the number of cloud merges, which a bound on staleness goes by; what is given at the start is not made or
+    measured again. score measures one. look_every: yield also between cloud rounds, every so many edge rounds; keep_devices: keep
+    the last model of every device; keep_timeline: keep what each client did when.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        world: World,
+        first: Model,
+        features: Features | None = None,
+        decisions: Mapping[int, Decision] | None = None,
+        score: Callable[[Model], float] | None = None,
+        scores: Mapping[int, float] | None = None,
+        *,
+        look_every: int | None = None,
+        keep_devices: bool = False,
+        keep_timeline: bool = True,
+    ) -> None:
+        _check_total_steps(method, world)
+        self.method, self.world = method, world
+        wander = world.fleet.moves == "edge-round"
+        self.machines = Federation(
+            world.terms, method.edge, method.cloud, method.merge_edge, method.merge_cloud, wander=wander
+        )
+        devices = self.machines.devices
+        self.clock, self.ledger = Clock(), Ledger()
+        self.held = Held(method, world, first, keep_devices)
+        self.scenes = Scenes(method, world, self.machines)
+        self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
+        self.regrouping = Regrouping(
+            method, world, self.clock, devices, self.held, self.ledger, features, decisions
+        )
+        self._looks = Looks(self.machines, self.held, look_every)
+        self._score, self.scores = score, dict(scores or {})
+        self._snapshot: Snapshot | None = None  # before the first round
+        self._cloud_round = 0
+        self._n_updates = 0
+        self._rounds_before = 0  # edge rounds before this cloud round
+        self._steps_asked = 0  # of a client, in the cloud rounds that are over
+        self._queued: dict[int, tuple[float, float]] = {}  # groups whose reports wait: since when, seconds of the upload
+
+    def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
+        """Yield after every cloud round (a cloud that does not wait: after as many reports as there are groups, or times that),
+        and between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is."""
+        machines, g, over = self.machines, 0, n_rounds == 0
+        while not over:
+            self._cloud_round = g
+            machines.devices.begin_cloud_round()
+            self._enter(g)
+            rounds = self.method.edge.rounds if isinstance(self.method.edge.rounds, int) else None
+            begun = machines.begin(self.method.cloud.reports_of_each(rounds, self.world.edge_rounds))
+            if begun:
+                self._rounds_before = max(edge.n_rounds for edge in machines.edges)
+            self._perform(begun)
+            while machines.cloud.due > 0:
+                self._happen()
+                for look in self._looks.due(self._rounds_before):
+                    yield replace(self._state(g, look.edge_rounds, look.model), **look.models, between=True)
+            self._looks.forget()
+            self._perform(self.method.cloud.finish(machines.cloud))
+            periods, total = self._periods_now, self.world.total_steps
+            self._steps_asked += periods.local_steps * periods.edge_rounds
+            g += 1
+            over = g == n_rounds if total is None else self._steps_asked >= total
+            state = self._state(g, max(edge.n_rounds for edge in machines.edges), self.held.model)
+            noise_std = self.held.merged_noise(self.scenes.now)
+            yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=noise_std)
+
+    def live_models(self) -> list[Model]:
+        """The models that the rest of the run may still refer to, in a fixed order."""
+        return self.held.live(self.machines.flights())
+
+    @property
+    def decisions(self) -> dict[int, Decision]:
+        """Groupings that depended on features, by cloud round."""
+        return self.regrouping.decisions
+
+    @property
+    def model(self) -> Model:
+        """The cloud's."""
+        return self.held.model
+
+    @property
+    def timeline(self) -> Timeline:
+        """What each client did when."""
+        return self.errands.timeline
+
+    @property
+    def steps_done(self) -> int:
+        """Local steps of all clients so far, with those for features."""
+        return int(self.machines.devices.steps.sum())
+
+    def _happen(self) -> None:
+        """What happens next."""
+        machines, happening = self.machines, self.clock.next()
+        now_s = self.clock.now_s
+        match happening:
+            case Opening(i):
+                index = machines.next_index(i)
+                scene = self._advance(index)
+                attendance = self.scenes.now if self.method.edge.at_once else scene
+                self._tell(i, Open(now_s, index - 1, attendance))
+            case Waking(i, edge_round):
+                self._tell(i, Due(now_s, edge_round))
+            case Arrival(lead):
+                for edge, event in machines.arrived(lead, now_s):
+                    self._tell(edge.group, event)
+            case Reporting(i):
+                for n in machines.edges[i].aggregators.tolist():
+                    self.held.report(n, self._scene_of(i), machines.cloud.version)
+                self._perform(machines.cloud.reported(i, now_s))
+
+    def _tell(self, group: int, event: EdgeEvent) -> None:
+        self._perform(self.machines.edges[group].handle(event))
+
+    def _perform(self, actions: Sequence[Action]) -> None:
+        """Do what the machines answer, one after the other."""
+        for action in actions:
+            match action:
+                case Ready(i, at_s):
+                    self.clock.foresee(at_s, Opening(i))
+                case Send():
+                    self._send(action)
+                case Wake(i, at_s, edge_round):
+                    self.clock.foresee(at_s, Waking(i, edge_round))
+                case Again(_, lead):
+                    self.clock.foresee(self.clock.now_s, Arrival(lead))
+                case Merge():
+                    self._merge(action)
+                case RoundOver(i, n_rounds):
+                    self._looks.note(self.machines.edges[i], n_rounds - self._rounds_before)
+                case Report():
+                    self._report(action)
+                case Asleep():
+                    self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
+                case Down(i):
+                    self._hand_down(self.machines.edges[i])
+                case CloudMerge():
+                    self.held.merge_cloud(action)
+                case Score(version):
+                    accuracy = self._scored(version)
+                    cloud = self.machines.cloud
+                    self._perform(self.method.cloud.scored(cloud, version, accuracy, self.clock.now_s))
+                case _:
+                    assert_never(action)
+
+    def _send(self, action: Send) -> None:
+        """Clients go to work; when they will be back is foreseen."""
+        edge = self.machines.edges[action.group]
+        event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self._cloud_round)
+        if self.method.edge.at_once:
+            for part in action.parts:
+                self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
+        self._tell(action.group, event)
+
+    def _merge(self, action: Merge) -> None:
+        scene, host = self._scene_of(action.group), self.machines.topology.host
+        self._n_updates += action.n_updates
+        for part in action.parts:
+            self.held.merge_edge(part, scene)
+            for flight in part.flights:
+                if (sent := flight.load.sent) is not None:
+                    sent.merged_s[flight.at], sent.merged_at[flight.at] = self.clock.now_s, part.aggregator
+                    one = self.scenes.now.n_reached[flight.client] == 1  # who reports to several has not moved for that
+                    sent.moved[flight.at] = one & (host[sent.aggregator[flight.at]] != host[part.aggregator])
+
+    def _report(self, action: Report) -> None:
+        """A group sends its models to the cloud; where reports share the air, when all are ready to."""
+        i, cloud = action.group, self.method.cloud
+        upload_s = 0.0
+        if cloud.exists:
+            upload_s = self._over_backhaul(self._scene_of(i).exchange.cloud_up, action.aggregators)
+        if cloud.uplink is None:
+            self.clock.foresee(action.at_s + upload_s, Reporting(i))
+            return
+        self._queued[i] = action.at_s, upload_s
+        if len(self._queued) == self.machines.cloud.due:
+            ready_s, up_s = (np.array(column) for column in zip(*self._queued.values()))
+            for j, arrives_s in zip(self._queued, cloud.uplink(ready_s, up_s).tolist()):
+                self.clock.foresee(max(self.clock.now_s, arrives_s), Reporting(j))
+            self._queued = {}
+
+    def _hand_down(self, edge: Edge) -> None:
+        """The aggregators of a group get their models from the cloud, if there is one, and begin."""
+        start_s = self.clock.now_s
+        if self.method.cloud.exists:
+            self.held.hand_down(edge.aggregators)
+            way = self._scene_of(edge.group).exchange.cloud_down
+            start_s += self._over_backhaul(way, self.held.different(edge.aggregators))
+        periods = self._periods_now = self._periods()
+        allotted, total = self.regrouping.allotment.edge_rounds, self.world.total_steps
+        begin = Begin(
+            start_s,
+            periods.edge_rounds if allotted is None else int(allotted[edge.aggregators[0]]),
+            periods.local_steps,
+            None if total is None else total - self._steps_asked,
+            self.regrouping.progress if self.method.group.keep_progress else None,
+        )
+        self._tell(edge.group, begin)
+
+    def _over_backhaul(self, way: Way, aggregators: Ints) -> float:
+        """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""
+        if not len(aggregators):
+            return 0.0
+        way.book(self.ledger, aggregators, self.errands.n_bytes)
+        _, host = np.unique(self.machines.topology.host[aggregators], return_inverse=True)
+        return float(np.bincount(host, weights=way.seconds[aggregators]).max())
+
+    def _enter(self, g: int) -> None:
+        """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
+        machines, before = self.machines, self._snapshot
+        self.regrouping.begin_cloud_round()
+        index = machines.next_index()
+        if machines.edges and machines.roster.wander and not self.method.cloud.waits:
+            self._wake(self._advance(index))
+            return
+        now = self._snapshot = self.world.fleet.snapshot(g, index)
+        when = self.method.group.when
+        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
+        if now is before and not due:
+            return
+        moved, follow = _has_moved(before, now), bool(machines.edges) and machines.topology.follow
+        if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
+            self._regroup(self.regrouping.decide(g, now, self._periods()))
+        elif moved and when == "once" and follow and not machines.roster.wander:
+            self._regroup(machines.topology.at_home(now.home))
+        scene = self.scenes.enter(g, index, self.regrouping.allotment.power_w)
+        machines.enter(scene)
+        for edge in machines.edges:
+            self._tell(edge.group, Moved(self.clock.now_s, scene))
+            self._wake(scene, [edge])
+
+    def _regroup(self, topology: Topology) -> None:
+        if not self.machines.regroup(topology):
+            self.held.regroup(topology)
+        self.held.follow(topology)
+
+    def _advance(self, index: int) -> Scene:
+        """The scene of a running edge round that a group opens. If it is the newest, clients are there now."""
+        scene = self.scenes.at(index)
+        if index <= self.scenes.newest or scene is self.scenes.now:
+            return scene
+        self.scenes.show(index, scene)
+        if self.machines.move(scene):
+            for edge in self.machines.edges:
+                self._tell(edge.group, Moved(self.clock.now_s, scene))
+        if not self.method.cloud.waits:
+            self._wake(scene)
+        return scene
+
+    def _wake(self, scene: Scene, edges: Sequence[Edge] | None = None) -> None:
+        """Groups that had nobody go on if somebody has come."""
+        for edge in self.machines.woken(scene, edges):
+            if 0 < edge.rounds_left < self._periods().edge_rounds:  # it has models that were not reported yet
+                self.clock.foresee(self.clock.now_s, Opening(edge.group))
+            else:
+                self._perform(self.machines.cloud.down(edge.group))
+
+    def _periods(self) -> Periods:
+        """The periods of the cloud round that begins now: the scenario's, or what the method makes of the progress; no more
+        edge rounds than total_steps leaves."""
+        rounds, step = self.method.edge.rounds, self.held.model.steps
+        if rounds is None:
+            periods = self.world.periods
+        elif isinstance(rounds, int):
+            periods = replace(self.world.periods, edge_rounds=rounds)
+        else:
+            periods = rounds(Progress(step=step, lr=self.world.lr(step), first_lr=self.world.lr(0)))
+        if self.world.total_steps is None:
+            return periods
+        left = max(1, self.world.total_steps - self._steps_asked)
+        return replace(periods, edge_rounds=min(periods.edge_rounds, -(-left // periods.local_steps)))
+
+    def _scored(self, version: int) -> float:
+        """The accuracy of the cloud's model after so many merges: of the first, or of now."""
+        model = self.held.model if version else self.held.first
+        if version in self.scores:  # of the run that is gone on with: there the model was computed at this moment
+            settle(model, None)
+        else:
+            if self._score is None:
+                raise ValueError(
+                    f"{self.method.name} adapts its bound on staleness by accuracy, and this federation was given no way to "
+                    f"measure it; fedloom.Simulation does that"
+                )
+            self.scores[version] = self._score(model)
+        return self.scores[version]
+
+    def _scene_of(self, group: int) -> Scene:
+        scene = self.machines.edges[group].here
+        assert isinstance(scene, Scene)
+        return scene
+
+    def _state(self, cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
+        scene, held, machines = self.scenes.now, self.held, self.machines
+        bound = machines.cloud.bound
+        return CloudRound(
+            cloud_round=cloud_round,
+            edge_rounds=edge_rounds,
+            time_s=self.clock.now_s,
+            model=model,
+            edges=held.merged,
+            reported_models=list(held.reported),
+            cluster_models=held.of_clusters,
+            topology=scene.topology,
+            snapshot=scene.snapshot,
+            client_steps=machines.devices.in_cloud_round,
+            up_s=scene.exchange.client_up.seconds,
+            group_rounds=np.array([edge.n_rounds for edge in machines.edges]) - self._rounds_before,
+            n_updates=self._n_updates,
+            n_late=self.errands.n_late,
+            handovers=self.scenes.handovers,
+            s_max=None if bound is None else bound.s_max,
+            device_models=dict(held.last),
+        )
+
+
+def _has_moved(before: Snapshot | None, now: Snapshot) -> bool:
+    return before is None or not (
+        np.array_equal(before.home, now.home)
+        and np.array_equal(before.in_reach, now.in_reach)
+        and np.array_equal(before.active, now.active)
+    )
+
+
+def _check_total_steps(method: Method, world: World) -> None:
+    """Local steps in all are counted for clients that all do the same."""
+    if world.total_steps is None:
+        return
+    if world.local_epochs is not None or not method.cloud.waits or not method.edge.in_step or method.allot is not None:
+        raise ValueError(
+            f"total_steps counts the local steps of clients that all do the same: it needs local_steps, and a method with "
+            f"rounds of the scenario's length; {method.name} decides by itself how much is done: use cloud_rounds"
+        )

@@ -1,0 +1,160 @@
+"""Deciding who aggregates with whom: what the server may see of a cloud round, and what it costs to collect more.
+
+Groupings that were decided on features are kept, so that the clock can be run again without training.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom._random import stream
+from fedloom.fleet import Snapshot
+from fedloom.grouping import Topology, View, one_cloud
+from fedloom.methods import Method
+from fedloom.methods.method import Allotment
+from fedloom.pacing import Periods
+from fedloom.protocol import Devices, Flight
+from fedloom.simulator.book import Dispatch
+from fedloom.simulator.clock import Clock
+from fedloom.simulator.errands import jitter
+from fedloom.simulator.exchange import exchange
+from fedloom.simulator.features import NO_MODEL, Features, Layers
+from fedloom.simulator.held import Errand, Held
+from fedloom.simulator.ledger import NOBODY, Ledger
+from fedloom.simulator.world import Decision, World
+
+Ints = NDArray[np.int64]
+
+
+class Regrouping:
+    """decisions: groupings by cloud round that depended on features; what is given at the start is not made again. allotment: what
+    the aggregators were told to do. progress: what clients trained for a feature in this cloud round."""
+
+    def __init__(
+        self,
+        method: Method,
+        world: World,
+        clock: Clock,
+        devices: Devices,
+        held: Held,
+        ledger: Ledger,
+        features: Features | None,
+        decisions: Mapping[int, Decision] | None,
+    ) -> None:
+        self._method, self._world, self._devices, self._held, self._ledger = method, world, devices, held, ledger
+        self._clock, self._features = clock, features
+        self._pass_steps = world.pass_steps
+        self.decisions: dict[int, Decision] = dict(decisions or {})
+        self.allotment = Allotment()
+        self.progress: Flight | None = None
+        self._collected: dict[tuple[str, Layers], NDArray[np.floating]] = {}
+
+    def begin_cloud_round(self) -> None:
+        """Forget what was collected in the last one."""
+        self._collected, self.progress, self._held.own = {}, None, {}
+
+    def decide(self, cloud_round: int, now: Snapshot, periods: Periods) -> Topology:
+        """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
+        step_s = now.step_seconds(self._world.batch_size, self._world.n_samples)
+        self._cloud_round, self._now, self._step_s, self._periods = cloud_round, now, step_s, periods
+        view = View(
+            needs=self._method.needs,
+            _snapshot=now,
+            cloud_round=cloud_round,
+            all_n_samples=self._world.n_samples,
+            all_label_counts=self._world.label_counts,
+            all_step_s=step_s,
+            all_work_s=self._world.unit_steps * periods.local_steps * step_s,
+            model_bits=self._world.model_bits,
+            collect=self._collect,
+            edge_rounds=periods.edge_rounds,
+            lr=self._world.lr(self._held.model.steps),
+        )
+        warm = cloud_round < self._method.cloud.warmup
+        if cloud_round in self.decisions:
+            for kind, layers in self.decisions[cloud_round].asked:
+                self._pay_for(kind, layers)
+            topology = self.decisions[cloud_round].topology
+        else:
+            rule = one_cloud if warm else self._method.group.rule
+            topology = rule(view, stream(self._world.seed, "grouping", cloud_round))
+            if self._collected:
+                self.decisions[cloud_round] = Decision(asked=tuple(self._collected), topology=topology)
+        return topology if warm else self._allotted(view, topology)
+
+    def _allotted(self, view: View, topology: Topology) -> Topology:
+        """Ask the method what each aggregator is to do, if it wants to say; the topology with what it notes."""
+        if self._method.allot is None:
+            return topology
+        rng = stream(self._world.seed, "allotment", self._cloud_round)
+        self.allotment = self._method.allot(replace(view, collect=_no_features), topology, rng)
+        self.allotment.check(topology.n_aggregators)
+        rounds = self.allotment.edge_rounds
+        for together in topology.pace_groups() if rounds is not None else []:
+            if rounds is not None and len(set(rounds[together].tolist())) > 1:
+                raise ValueError(
+                    f"aggregators {together.tolist()} share clients or a host, so their edge rounds run together; they need "
+                    f"the same number of them, got {rounds[together].tolist()}"
+                )
+        return replace(topology, notes={**topology.notes, **self.allotment.notes})
+
+    def _collect(self, kind: str, layers: Layers) -> NDArray[np.floating]:
+        """Features (K, d) for grouping; paid for once in a cloud round."""
+        if (kind, layers) not in self._collected:
+            self._pay_for(kind, layers)
+            assert self._features is not None
+            self._collected[kind, layers] = self._features.values(kind, layers, self._held.model, self._held.own)
+        return self._collected[kind, layers]
+
+    def _pay_for(self, kind: str, layers: Layers) -> None:
+        """All active clients fetch the cloud's model, compute a feature and send it to the cloud, which waits for all."""
+        cloud = self._method.cloud
+        if self._features is None or not (cloud.exists and cloud.waits):
+            raise ValueError(
+                "features for grouping need a cloud that waits for them (Barrier) and a federation that was given a way to "
+                "compute them; fedloom.Simulation does that"
+            )
+        clients = np.flatnonzero(self._now.active)
+        everyone = Topology(cover=self._now.active[None, :], kind="cloud", host=np.zeros(1, dtype=np.int64))
+        bits = self._world.model_bits * self._features.size(kind, layers)
+        to_cloud = exchange(self._now, everyone, bits).client_up
+        work = self._work(kind, clients)
+        before_j = self._ledger.total_j
+        factor = jitter(self._now.jitter_sigma, self._world.seed, clients, f"jitter of {kind}", self._cloud_round)
+        compute_s = work * self._step_s[clients] * factor
+        finish_s = compute_s + to_cloud.seconds[clients]
+        if kind not in NO_MODEL:
+            from_cloud = exchange(self._now, everyone, self._world.model_bits).client_down
+            from_cloud.book(self._ledger, clients, round(self._world.model_bits / 8), a_model=False)
+            finish_s = finish_s + from_cloud.seconds[clients]
+        to_cloud.book(self._ledger, clients, round(bits / 8), a_model=False)
+        busy_s = float(compute_s.sum())
+        joules = busy_s * self._now.compute_power_w
+        self._ledger.compute(busy_s, joules)
+        self._ledger.note("computing", "", aggregator=np.array([NOBODY]), airtime_s=busy_s, energy_j=joules)
+        self._ledger.feature_j += self._ledger.total_j - before_j
+        feature_s = self._method.group.feature_s
+        self._clock.now_s += float(finish_s.max()) if feature_s is None else feature_s
+
+    def _work(self, kind: str, clients: Ints) -> NDArray[np.float64]:
+        """Steps' worth of computing (m,) for a feature; if clients train for it, that is noted as their progress."""
+        assert self._features is not None
+        local_steps = self._world.unit_steps * self._periods.local_steps
+        work = self._features.work(kind, local_steps, self._pass_steps)[clients]
+        if kind != "update":
+            return work
+        if self.progress is not None:
+            return np.zeros(len(clients))  # trained already, only other layers are sent
+        steps, start = local_steps[clients], np.zeros(len(clients), np.int64)
+        dispatch = Dispatch([self._held.model], start, clients, steps, self._devices.practise(clients, steps))
+        self._held.practised(clients, dispatch)
+        flight = Flight.of(clients, np.full(len(clients), -1), 0, np.full(len(clients), -1))
+        flight.load = Errand(dispatch)
+        self.progress = flight
+        return work
+
+
+def _no_features(kind: str, layers: Layers) -> NDArray[np.floating]:
+    raise ValueError("what aggregators are to do is decided without features; use what the grouping knows of them")
