@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import snapshot, world
 
 from fedloom import pacing
@@ -11,7 +12,6 @@ from fedloom.grouping import Topology
 from fedloom.simulator import make_method, scenario, simulate
 from fedloom.simulator.book import Model
 from fedloom.simulator.exchange import exchange
-from fedloom.simulator.federation import Federation
 
 
 def seconds_of(method, place, **settings):

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import adding, fixed_topology, snapshot, world
 
 from fedloom._random import stream
@@ -18,7 +19,6 @@ from fedloom.methods.method import Allotment
 from fedloom.mixing import Reports
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.federation import Federation
 from fedloom.simulator.planning import SERVER_W, Devices, Work, make_plan
 
 SCHEMES = [name for name in METHODS if name.startswith("camu")]

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import adding, fixed_topology, quadratic, snapshot, world
 
 from fedloom.grouping import Need, Topology
@@ -19,7 +20,6 @@ from fedloom.mixing import Reports, by_reported, discounted, kl_divergence, poly
 from fedloom.pacing import StalenessBound, lockstep, median_iqr, time_sharing
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle, settle_all
-from fedloom.simulator.federation import Federation
 from fedloom.simulator.timeline import table
 from small import SMALL
 

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import fixed_topology, quadratic, snapshot, world
 
 import fedloom as fl
@@ -23,7 +24,6 @@ from fedloom.radio import distances
 from fedloom.record.folder import record
 from fedloom.simulator import Simulation
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.federation import Federation
 
 RADIO = {"kind": "radio"}
 

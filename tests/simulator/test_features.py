@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import ScalarEngine, quadratic, snapshot, world
 
 from fedloom.grouping import Need, Topology
 from fedloom.methods import Method
 from fedloom.simulator.book import Model, settle, settle_all
-from fedloom.simulator.federation import Federation
 
 EVERYTHING = frozenset(Need)
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import adding, quadratic, snapshot, world
 
 import fedloom as fl
 from fedloom.methods import METHODS
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.federation import Federation
 
 REACH = [[1, 1, 0], [0, 1, 1]]
 GOLDEN = {"n_samples": [30, 20, 50], "local_steps": 2, "edge_rounds": 2}

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import ScalarEngine, snapshot, world
 
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle_all
-from fedloom.simulator.federation import Federation
 from small import for_method
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_stress import Watched
@@ -16,7 +17,6 @@ from fedloom.mixing import by_size, discounted, polynomial_cloud, polynomial_edg
 from fedloom.pacing import StalenessBound, fixed_deadline, lockstep, median_iqr
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.federation import Federation
 
 
 def start(method, world_):

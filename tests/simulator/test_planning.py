@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation, World
 from worlds import FixedFleet
 
 from fedloom.fleet import Link
@@ -12,7 +13,6 @@ from fedloom.grouping import Need, Topology
 from fedloom.radio import airtime_s
 from fedloom.simulator import make_method
 from fedloom.simulator.book import Model
-from fedloom.simulator.federation import Federation, World
 from fedloom.simulator.planning import (
     SERVER_W,
     Work,

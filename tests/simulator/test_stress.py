@@ -5,12 +5,12 @@ import random
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 
 from fedloom.grouping import all_cells, home_cells, one_cloud
 from fedloom.mixing import by_reported, by_size, by_split_size, by_total, polynomial_cloud, polynomial_edge
 from fedloom.pacing import fixed_deadline, lockstep, median_iqr
 from fedloom.simulator import Simulation, make_method, scenario
-from fedloom.simulator.federation import Federation
 from small import SMALL
 
 pytestmark = pytest.mark.slow

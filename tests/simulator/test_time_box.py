@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import snapshot, world
@@ -9,7 +10,6 @@ from worlds import snapshot, world
 from fedloom.grouping import Topology
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.book import Model
-from fedloom.simulator.federation import Federation
 
 BOXED = ["ltc", "fedmds", "fedmds_plus", "dcliques", "random_clusters"]
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fedloom.simulator.federation import Federation
 from worlds import adding, fixed_topology, quadratic, snapshot, world
 
 from fedloom.grouping import all_cells, home_cells, one_cloud
@@ -11,7 +12,6 @@ from fedloom.methods.hierfedavg import method as hierfedavg
 from fedloom.mixing import EdgeWeights, by_reported, by_size, by_split_size, polynomial_cloud, polynomial_edge
 from fedloom.pacing import fixed_deadline, median_iqr
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.federation import Federation
 
 
 def play(method, world_, engine, n_rounds, first=0.0):

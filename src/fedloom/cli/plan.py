@@ -235,8 +235,8 @@ def _assumptions(
         said.append(f"{method.name} takes no account of {' and '.join(unused)}")
     if method.edge.box_s is not None:
         said.append(
-            f"a cloud round of {method.name} is a time box of {method.edge.box_s:g} s: clusters run the edge rounds that fit, more or "
-            "fewer than the plans it is compared with; see clusters.csv"
+            f"a cloud round of {method.name} is a time box of {method.edge.box_s:g} s: clusters run the edge rounds that fit, "
+            "more or fewer than the plans it is compared with; see clusters.csv"
         )
     if method.allot is not None:
         said.append(

@@ -19,4 +19,6 @@ def method(mu: float = 0.01, flat: bool = False) -> Method:
         raise ValueError(f"mu must be a number of at least 0, got {mu!r}")
     base = fedavg.method() if flat else hierfedavg.method()
     where = "FedAvg" if flat else "HierFedAVG"
-    return base.with_(name="fedprox", summary=f"{where} with a proximal term in the local objective", local=Local(proximal=mu))
+    return base.with_(
+        name="fedprox", summary=f"{where} with a proximal term in the local objective", local=Local(proximal=mu)
+    )

@@ -42,9 +42,7 @@ def method(
         summary="reconstruction of HiFlash: edges asynchronous at the cloud, within an adapted bound on staleness",
         group=Grouping(associated_cells, when="once") if associate else Grouping(home_cells),
         needs=frozenset({Need.SIZES} | ({Need.LABELS, Need.SPEEDS} if associate else set())),
-        cloud=Immediate(
-            bound=StalenessBound(s_max=s_max, least=least, most=most), adapt_every=every if adapt else 0
-        ),
+        cloud=Immediate(bound=StalenessBound(s_max=s_max, least=least, most=most), adapt_every=every if adapt else 0),
         merge_cloud=CloudLinear(polynomial_cloud(a0, power)),
     )
 

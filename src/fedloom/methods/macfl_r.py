@@ -13,7 +13,16 @@ import numpy as np
 
 from fedloom.grouping import home_cells
 from fedloom.methods.method import Grouping, Method, Start
-from fedloom.mixing import Arrivals, ByRows, CloudByRows, CloudWeights, EdgeWeights, Reports, similarity_weights, start_share
+from fedloom.mixing import (
+    Arrivals,
+    ByRows,
+    CloudByRows,
+    CloudWeights,
+    EdgeWeights,
+    Reports,
+    similarity_weights,
+    start_share,
+)
 from fedloom.mixing.merges import Rows
 
 MOST_KAPPA = 100.0  # exp(kappa cos): more would leave one model alone

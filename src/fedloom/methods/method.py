@@ -1,7 +1,7 @@
 """A method is a frozen record of parts, the answers to a few questions, with no behaviour of its own.
 
-An option lives with the part it belongs to, so that combinations that make no sense cannot be written: a deadline with `Rounds`, a
-bound on staleness with a cloud that does not wait (`Immediate`), models of clusters with one that does (`Barrier`).
+An option lives with the part it belongs to, so that combinations that make no sense cannot be written: a deadline with `Rounds`,
+a bound on staleness with a cloud that does not wait (`Immediate`), models of clusters with one that does (`Barrier`).
 """
 
 import math
@@ -103,17 +103,17 @@ class Method:
     """Who aggregates with whom."""
     needs: frozenset[Need] = frozenset({Need.SIZES})
     """What clients must reveal: the price in privacy."""
-    edge: EdgeMode = Rounds()
+    edge: EdgeMode = Rounds()  # noqa: RUF009 - frozen, as the others
     """When an aggregator opens, closes and reports: `Rounds`, `TimeBox` or `Async`."""
-    cloud: CloudMode = Barrier()
+    cloud: CloudMode = Barrier()  # noqa: RUF009
     """What the cloud waits for: `Barrier`, `Immediate`, or `NoCloud`."""
     start: Start = Start()
     """Which model clients begin with."""
     local: Local = Local()
     """What clients minimise."""
-    merge_edge: MergeEdge = Linear()
+    merge_edge: MergeEdge = Linear()  # noqa: RUF009
     """How an aggregator merges updates: `Linear`, or `ByRows`."""
-    merge_cloud: MergeCloud = CloudLinear()
+    merge_cloud: MergeCloud = CloudLinear()  # noqa: RUF009
     """How the cloud merges the aggregators' models: `CloudLinear`, or `CloudByRows`."""
     allot: Allot | None = None
     """Edge rounds and powers of each aggregator, decided after every grouping from what the server knows then (not from

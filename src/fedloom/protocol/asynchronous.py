@@ -47,7 +47,7 @@ class Async:
 
     def open(self, edge: Edge, event: Open) -> list[Action]:
         edge.attend(event.attendance)
-        edge.index = event.index
+        edge.index = event.number
         edge.merges_left, edge.merges_before = self._n_wanted(edge), edge.n_merges
         return [*self._staff(edge, event.at_s), *self._unless_deserted(edge, event.at_s)]
 

@@ -40,8 +40,8 @@ class Barrier(Waits):
     """Merges when everybody has reported."""
 
     cluster_share: float = 0.0
-    """What goes back down is so much of the model of the aggregator's cluster, which is the mean of its aggregators' by their cloud
-    weights, and the rest of the global one."""
+    """What goes back down is so much of the model of the aggregator's cluster, which is the mean of its aggregators' by their
+    cloud weights, and the rest of the global one."""
     warmup: int = 0
     """Cloud rounds of FedAvg before the first grouping."""
     drop_late: bool = False

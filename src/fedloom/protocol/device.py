@@ -1,7 +1,7 @@
 """Devices: how far each has come, which decides what it trains on and how it is told apart from an earlier time.
 
-A device does local steps all its life; mini-batches are picked by their number. In one edge round it may be sent to work more than
-once (by asynchronous groups), and what happens to it then is another draw of chance each time.
+A device does local steps all its life; mini-batches are picked by their number. In one edge round it may be sent to work more
+than once (by asynchronous groups), and what happens to it then is another draw of chance each time.
 """
 
 from typing import NamedTuple

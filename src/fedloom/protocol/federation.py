@@ -81,8 +81,8 @@ class Federation:
             edge.attend(attendance)
 
     def move(self, attendance: Attendance) -> bool:
-        """Clients are at other places in the middle of a cloud round. Groups that merge at once go by it now, the others when they
-        open their next round; whether the first is so."""
+        """Clients are at other places in the middle of a cloud round. Groups that merge at once go by it now, the others when
+        they open their next round; whether the first is so."""
         before = self._counts()
         self.see(attendance)
         if not self.edge_mode.at_once:
@@ -129,8 +129,8 @@ class Federation:
         return found
 
     def arrived(self, lead: int, at_s: float) -> list[tuple[Edge, Arrived]]:
-        """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who has left
-        the federation takes its update along."""
+        """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who has
+        left the federation takes its update along."""
         found = []
         for group, flight, largest in self.roster.parted(lead):
             if group < 0:

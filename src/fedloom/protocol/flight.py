@@ -39,8 +39,15 @@ class Flight:
 
     def pick(self, which: NDArray[Any]) -> "Flight":
         """Some of them: a mask (m,) or positions."""
-        arrays = (self.client, self.ticket, self.left_at, self.host, self.arrives_s, self.at)
-        return Flight(*(a[which] for a in arrays), load=self.load)
+        return Flight(
+            self.client[which],
+            self.ticket[which],
+            self.left_at[which],
+            self.host[which],
+            self.arrives_s[which],
+            self.at[which],
+            self.load,
+        )
 
     def split(self, mask: NDArray[np.bool_]) -> tuple["Flight", "Flight"]:
         """Those in the mask (m,), and the others."""

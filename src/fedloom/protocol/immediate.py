@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from fedloom import _check
 from fedloom.pacing import StalenessBound, may_start, next_bound
-from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.cloud import Cloud
 from fedloom.protocol.messages import Action, Score
 
@@ -23,7 +22,7 @@ class Immediate:
     waits: ClassVar[bool] = False
     cluster_share: ClassVar[float] = 0.0
     warmup: ClassVar[int] = 0
-    uplink: ClassVar[Share | None] = None
+    uplink: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         _check.whole("adapt_every", self.adapt_every, least=0)

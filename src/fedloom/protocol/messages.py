@@ -34,10 +34,10 @@ class Begin(NamedTuple):
 
 
 class Open(NamedTuple):
-    """Open a round, the `index`-th of the run (from 0) by the count that the groups share."""
+    """Open a round, the number-th of the run (from 0) by the count that the groups share."""
 
     at_s: float
-    index: int
+    number: int
     attendance: Attendance
 
 
@@ -160,7 +160,8 @@ class Down(NamedTuple):
 
 
 class CloudMerge(NamedTuple):
-    """Merge what the aggregators reported. weights is None where they depend on the models' values."""
+    """Merge what the aggregators reported, by these weights; where they depend on the models' values, by others, and these are
+    shown."""
 
     reports: Reports
     weights: CloudWeights

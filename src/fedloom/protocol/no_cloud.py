@@ -6,7 +6,6 @@ A cloud round is over when all have done its edge rounds. The mean of their mode
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.barrier import Waits
 
 
@@ -17,4 +16,4 @@ class NoCloud(Waits):
     exists: ClassVar[bool] = False
     cluster_share: ClassVar[float] = 0.0
     warmup: ClassVar[int] = 0
-    uplink: ClassVar[Share | None] = None
+    uplink: ClassVar[None] = None

@@ -1,7 +1,7 @@
 """Edge rounds: clients are sent to work together, and who is back when the round closes is merged.
 
-The pace says how much each does and how long the edge waits: for everybody (lockstep), or until a deadline; who is late is merged in
-the round that is open, where its client is then, when the update is here.
+The pace says how much each does and how long the edge waits: for everybody (lockstep), or until a deadline; who is late is
+merged in the round that is open, where its client is then, when the update is here.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Rounds:
     def open(self, edge: Edge, event: Open) -> list[Action]:
         """Send idle clients to work, and decide when the round closes."""
         edge.attend(event.attendance)
-        edge.index = event.index
+        edge.index = event.number
         sampled = edge.sample(edge.roster.idle(edge.members, event.at_s), edge.n_wanted)
         if len(sampled):
             pace = self.paced(edge, event.at_s, edge.offer(sampled))

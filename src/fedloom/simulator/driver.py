@@ -2,8 +2,9 @@
 
 A cloud round is: regroup if the method asks for it (after collecting the features it wants to see) -> the aggregators fetch the
 cloud's model -> edge rounds (clients fetch, train, return; the aggregator merges) -> the aggregators report -> the cloud
-merges. Who takes part, how much is done, when an edge or the cloud stops waiting and what counts how much is decided by the machines
-(fedloom.protocol) with the method's parts; the driver knows time, costs and who holds which model, and no method by name.
+merges. Who takes part, how much is done, when an edge or the cloud stops waiting and what counts how much is decided by the
+machines (fedloom.protocol) with the method's parts; the driver knows time, costs and who holds which model, and no method by
+name.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -87,24 +88,23 @@ class Driver:
         self.held = Held(method, world, first, keep_devices)
         self.scenes = Scenes(method, world, self.machines)
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
-        self.regrouping = Regrouping(
-            method, world, self.clock, devices, self.held, self.ledger, features, decisions
-        )
+        self.regrouping = Regrouping(method, world, self.clock, devices, self.held, self.ledger, features, decisions)
         self._looks = Looks(self.machines, self.held, look_every)
         self._score, self.scores = score, dict(scores or {})
         self._snapshot: Snapshot | None = None  # before the first round
-        self._cloud_round = 0
         self._n_updates = 0
         self._rounds_before = 0  # edge rounds before this cloud round
         self._steps_asked = 0  # of a client, in the cloud rounds that are over
-        self._queued: dict[int, tuple[float, float]] = {}  # groups whose reports wait: since when, seconds of the upload
+        self._queued: dict[
+            int, tuple[float, float]
+        ] = {}  # groups whose reports wait: since when, seconds of the upload
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
         """Yield after every cloud round (a cloud that does not wait: after as many reports as there are groups, or times that),
         and between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is."""
         machines, g, over = self.machines, 0, n_rounds == 0
         while not over:
-            self._cloud_round = g
+            self.scenes.cloud_round = g
             machines.devices.begin_cloud_round()
             self._enter(g)
             rounds = self.method.edge.rounds if isinstance(self.method.edge.rounds, int) else None
@@ -207,7 +207,7 @@ class Driver:
     def _send(self, action: Send) -> None:
         """Clients go to work; when they will be back is foreseen."""
         edge = self.machines.edges[action.group]
-        event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self._cloud_round)
+        event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self.scenes.cloud_round)
         if self.method.edge.at_once:
             for part in action.parts:
                 self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
@@ -284,7 +284,7 @@ class Driver:
             self._regroup(self.regrouping.decide(g, now, self._periods()))
         elif moved and when == "once" and follow and not machines.roster.wander:
             self._regroup(machines.topology.at_home(now.home))
-        scene = self.scenes.enter(g, index, self.regrouping.allotment.power_w)
+        scene = self.scenes.enter(index, self.regrouping.allotment.power_w)
         machines.enter(scene)
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))

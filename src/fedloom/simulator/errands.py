@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from fedloom._random import normal_of
 from fedloom.methods import Method
-from fedloom.protocol.messages import OnTheWay, Send
 from fedloom.protocol import Devices, Edge
+from fedloom.protocol.messages import OnTheWay, Send
 from fedloom.simulator.book import Dispatch
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import Ledger
@@ -24,13 +24,8 @@ class Errands:
     def __init__(
         self, method: Method, world: World, devices: Devices, held: Held, ledger: Ledger, *, keep_timeline: bool
     ) -> None:
-        self._uplink, self._world, self._devices, self._held, self._ledger = (
-            method.edge.uplink,
-            world,
-            devices,
-            held,
-            ledger,
-        )
+        self._uplink = method.edge.uplink
+        self._world, self._devices, self._held, self._ledger = world, devices, held, ledger
         self.timeline, self._keep_timeline = Timeline(), keep_timeline
         self.n_late = 0
         self.n_bytes = round(world.model_bits / 8)  # of a model

@@ -3,7 +3,7 @@
 Models are handles here: what a merge gives is written down (fedloom.simulator.book) and computed when somebody looks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from fedloom.mixing import Arrivals, ByRows, CloudByRows, CloudWeights, EdgeWeig
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
-from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
+from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
 from fedloom.simulator.scene import Scene
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
@@ -250,7 +250,7 @@ def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps
     return combine(models, jobs, steps)
 
 
-def _merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int):  # type: ignore[no-untyped-def]
+def _merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int) -> Recipe:
     def merge(rows: list[Row]) -> Floats:
         models, begun = np.stack(rows[1 : 1 + n_jobs]), np.stack(rows[1 + n_jobs :])
         weights = rule.weigh(arrivals, rows[0], models, begun)
@@ -262,7 +262,6 @@ def _merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int):  # type: igno
 
 def _occasion(flight: Flight) -> Ints:
     """(m, 2) the edge round each was sent in, and how often it had been sent before in that round."""
-    sent: Mapping[str, Ints] | Sent | None = flight.load.sent
-    assert isinstance(sent, Sent)
+    sent: Sent = flight.load.sent
     times = sent.times[flight.at]
     return np.column_stack([np.full(len(times), sent.edge_round), times])

@@ -31,7 +31,7 @@ from fedloom.grouping.head_selection import HeadSelection, select_heads
 from fedloom.grouping.unit_gradients import RANK
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment, Group
-from fedloom.pacing import Offer, lockstep, rounds_in_box
+from fedloom.pacing import Offer, rounds_in_box
 from fedloom.simulator.exchange import Exchange, Leg, Way
 from fedloom.simulator.ledger import Ledger
 
@@ -279,7 +279,7 @@ def make_plan(devices: Devices, method: Method, work: Work, rng: np.random.Gener
         collect=lambda kind, layers: _feature(devices, kind),
         edge_rounds=work.edge_rounds,
     )
-    topology = method.group(view, rng)
+    topology = method.group.rule(view, rng)
     allotment = Allotment() if method.allot is None else method.allot(view, topology, rng)
     return predict(devices, method, topology, work, allotment)
 

@@ -29,8 +29,8 @@ Ints = NDArray[np.int64]
 
 
 class Regrouping:
-    """decisions: groupings by cloud round that depended on features; what is given at the start is not made again. allotment: what
-    the aggregators were told to do. progress: what clients trained for a feature in this cloud round."""
+    """decisions: groupings by cloud round that depended on features; what is given at the start is not made again. allotment:
+    what the aggregators were told to do. progress: what clients trained for a feature in this cloud round."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Regrouping:
         feature_s = self._method.group.feature_s
         self._clock.now_s += float(finish_s.max()) if feature_s is None else feature_s
 
-    def _work(self, kind: str, clients: Ints) -> NDArray[np.float64]:
+    def _work(self, kind: str, clients: Ints) -> NDArray[np.floating]:
         """Steps' worth of computing (m,) for a feature; if clients train for it, that is noted as their progress."""
         assert self._features is not None
         local_steps = self._world.unit_steps * self._periods.local_steps

@@ -75,7 +75,7 @@ class Scenes:
     def __init__(self, method: Method, world: World, machines: Machines) -> None:
         self._method, self._world, self._machines = method, world, machines
         self._kept: dict[int, Scene] = {}
-        self._first_index = self.newest = 0
+        self._first_index = self.newest = self.cloud_round = 0
         self._home: Ints | None = None
         self.handovers = 0
         self.now: Scene
@@ -84,9 +84,9 @@ class Scenes:
     def fleet(self) -> Fleet:
         return self._world.fleet
 
-    def enter(self, cloud_round: int, index: int, power_w: Floats | None) -> Scene:
+    def enter(self, index: int, power_w: Floats | None) -> Scene:
         """The first scene of a cloud round, with new links."""
-        self._cloud_round, self._power_w = cloud_round, power_w
+        self._power_w = power_w
         self._kept, self._first_index = {}, index
         self.show(index, self.at(index))
         return self.now
@@ -107,7 +107,7 @@ class Scenes:
         if index not in self._kept:
             topology, wander = self._machines.topology, self._machines.roster.wander
             stays = wander and not topology.follow and topology.kind != "cloud"
-            snapshot = self.fleet.snapshot(self._cloud_round, self._first_index if stays else index)
+            snapshot = self.fleet.snapshot(self.cloud_round, self._first_index if stays else index)
             same = [scene for scene in self._kept.values() if scene.snapshot is snapshot]
             self._kept[index] = same[0] if same else self._new(snapshot)
             if len(self._kept) > KEPT_SCENES:
@@ -131,7 +131,7 @@ class Scenes:
         return scene
 
     def _check_links(self, scene: Scene) -> None:
-        g, method = self._cloud_round, self._method
+        g, method = self.cloud_round, self._method
         dead = np.flatnonzero(~np.isfinite(scene.link_s))
         if len(dead) and method.edge.box_s is None:
             raise ValueError(

@@ -18,9 +18,9 @@ from fedloom.methods.by_name import make_method
 from fedloom.mixing.noise import noise_note
 from fedloom.pacing import box_note, ladder_note
 from fedloom.simulator.book import Model, Settlement, settle, settle_all, settled_below, together
+from fedloom.simulator.driver import Driver
 from fedloom.simulator.estimate import refuse_too_large
 from fedloom.simulator.features import Features
-from fedloom.simulator.driver import Driver
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.scenarios import (
     LOCAL_STEPS,
