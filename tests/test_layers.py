@@ -9,10 +9,10 @@ import fedloom
 
 LAYERS = [
     *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "allocation", "bounds"),
-    *("training", "methods", "simulator", "scale", "record", "reproduce", "cli"),
+    *("training", "protocol", "methods", "simulator", "scale", "record", "reproduce", "cli"),
 ]
 BASE = {"_check", "_random", "_settings", "numbers"}  # below all layers
-POLICY = ["radio", "grouping", "mixing", "pacing", "allocation", "bounds", "methods"]
+POLICY = ["radio", "grouping", "mixing", "pacing", "allocation", "bounds", "protocol", "methods"]
 LEARNS = {"allocation/ppo.py"}  # trains a network; its test sees that threads and generators are put back
 ROOT = Path(fedloom.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))

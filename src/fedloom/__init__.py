@@ -11,13 +11,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedloom import bounds, data, fleet, grouping, methods, mixing, pacing, radio, training
-    from fedloom.methods import Method
+    from fedloom import bounds, data, fleet, grouping, methods, mixing, pacing, protocol, radio, training
+    from fedloom.methods import Grouping, Local, Method, Start
+    from fedloom.mixing import ByRows, CloudByRows, CloudLinear, Linear
+    from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
     from fedloom.record.model import load_model
     from fedloom.simulator import Result, Scenario, Simulation, make_method, scenario, simulate
 
 __all__ = [
+    "Async",
+    "Barrier",
+    "ByRows",
+    "CloudByRows",
+    "CloudLinear",
+    "Grouping",
+    "Immediate",
+    "Linear",
+    "Local",
     "Method",
+    "NoCloud",
+    "Rounds",
+    "Start",
+    "TimeBox",
     "Result",
     "Scenario",
     "Simulation",
@@ -32,12 +47,15 @@ __all__ = [
     "methods",
     "mixing",
     "pacing",
+    "protocol",
     "radio",
     "training",
 ]
 
 _HOMES = {
-    "Method": "fedloom.methods",
+    **dict.fromkeys(("Grouping", "Local", "Method", "Start"), "fedloom.methods"),
+    **dict.fromkeys(("ByRows", "CloudByRows", "CloudLinear", "Linear"), "fedloom.mixing"),
+    **dict.fromkeys(("Async", "Barrier", "Immediate", "NoCloud", "Rounds", "TimeBox"), "fedloom.protocol"),
     "load_model": "fedloom.record.model",
     **dict.fromkeys(("Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"), "fedloom.simulator"),
 }

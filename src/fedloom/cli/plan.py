@@ -111,7 +111,7 @@ def plan_fleet(
             others[comparable.name] = comparable
         said = _assumptions(table, server, model_words, chosen, own, devices.link.bandwidth_hz)
         said.append(_tried(sweep))
-        if chosen.cloud_uplink is not None:
+        if chosen.cloud.uplink is not None:
             said.append(plan_words.in_turn_words(plan))
         said += _warnings_of_heads(table, devices, plan, others.get(BUDGETS.get(chosen.name, "")))
         for one in (plan, *others.values()):

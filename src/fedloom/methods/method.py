@@ -120,5 +120,7 @@ class Method:
     features); by default the scenario's."""
 
     def with_(self, **parts: Any) -> "Method":
-        """The same method with some parts exchanged."""
+        """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was."""
+        if "group" in parts and not isinstance(parts["group"], Grouping):
+            parts["group"] = replace(self.group, rule=parts["group"])
         return replace(self, **parts)
