@@ -1,0 +1,75 @@
+"""Computing the models that are looked at, batch by batch, from the beginning or from a checkpoint."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fedloom.simulator.book import Model, Settlement, settle_all, settled_below, together
+from fedloom.simulator.result import Checkpoint
+from fedloom.training.engine import Engine
+
+
+class Computing:
+    """engine: None in a dry run. on_wave: called after every batch of training; a checkpoint may be taken there. wall_s: seconds
+    spent; batches: jobs of every batch."""
+
+    def __init__(self, engine: Engine | None, live_models: Callable[[], list[Model]]) -> None:
+        self.engine, self._live_models = engine, live_models
+        self.on_wave: Callable[[], None] | None = None
+        self.wall_s = 0.0
+        self.batches: list[int] = []
+        self.resume: Checkpoint | None = None  # until its models are back
+        self._under_way: Settlement | None = None
+
+    def compute(self, models: list[Model]) -> None:
+        """Train what these models depend on."""
+        before = time.perf_counter()
+        outside_s = 0.0
+
+        def on_wave() -> None:
+            nonlocal outside_s
+            if self.on_wave is not None:
+                left = time.perf_counter()
+                self.on_wave()
+                outside_s += time.perf_counter() - left
+
+        self._under_way = Settlement(together(models))
+        if self.resume is not None:  # the checkpoint was taken in the middle of this
+            self._under_way.skip(self.resume.waves, self.resume.sums)
+            self.restore()
+        self._under_way.finish(self.engine, self.batches, on_wave)
+        self._under_way = None
+        self.wall_s += time.perf_counter() - before - outside_s
+
+    def mark(self, models: list[Model]) -> None:
+        """The run that is gone on with had computed these."""
+        settle_all(models, None)
+
+    def restore(self) -> None:
+        """Give the models of the clock that was run again the rows that were saved."""
+        saved, live = self.resume, self.in_use()
+        assert saved is not None
+        if len(saved.models) != len(live):
+            raise ValueError(
+                f"the checkpoint holds {len(saved.models)} models, this run needs {len(live)}: it belongs to another run or "
+                f"version; delete it to start again"
+            )
+        for model, row in zip(live, saved.models):
+            model.row = row
+        self.resume = None
+
+    def in_use(self) -> list[Model]:
+        """The computed models that the rest of the run, or the training under way, may refer to, in a fixed order."""
+        under_way = [] if self._under_way is None else [self._under_way.target]
+        return settled_below([*self._live_models(), *under_way])
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: rows of the models in use, and how far the training under way is."""
+        under_way = self._under_way
+        return {
+            "models": np.stack([m.row for m in self.in_use() if m.row is not None]),
+            "waves": 0 if under_way is None else under_way.waves,
+            "sums": {} if under_way is None else under_way.waiting,
+        }

@@ -1,0 +1,171 @@
+"""What is measured after a cloud round, or between two: clock, costs, and how good models are that somebody holds."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom import bounds, data
+from fedloom._random import stream
+from fedloom.simulator.book import Model
+from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.result import Measures
+from fedloom.simulator.scenarios import EvaluationSettings
+from fedloom.simulator.world import CloudRound
+from fedloom.training.engine import Engine, Scores
+
+EVALUATED = 64  # models at a time: what they predict is kept until they are scored
+
+
+def clocked(ledger: Ledger, state: CloudRound | None) -> Measures:
+    """What needs no model: how far the run is, and what it has cost. state: None before the first round."""
+    measures: Measures = {
+        "cloud_round": state.cloud_round if state else 0,
+        "edge_round": state.edge_rounds if state else 0,
+        "local_steps": state.local_steps if state else 0,
+        "time_s": state.time_s if state else 0.0,
+        "energy_j": ledger.total_j,
+        "bytes": ledger.total_bytes,
+        "models_unicast": ledger.client_models("unicast"),
+        "models_once": ledger.client_models("once"),
+        "updates": state.n_updates if state else 0,
+        "late": state.n_late if state else 0,
+        "handovers": state.handovers if state else 0,
+    }
+    if state is not None and state.s_max is not None:
+        measures["staleness_bound"] = state.s_max
+    return measures
+
+
+class Evaluation:
+    """How good models are on the test split of a dataset; label_counts (K, C): what each client has."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        dataset: data.Dataset,
+        label_counts: NDArray[np.int64],
+        settings: EvaluationSettings,
+        seed: int,
+    ) -> None:
+        self.engine, self.dataset, self.label_counts, self._settings = engine, dataset, label_counts, settings
+        self._local_tests: list[NDArray[np.int64]] = []
+        if settings.local_samples and dataset.n_classes:
+            rng = stream(seed, "local tests")
+            self._local_tests = data.local_tests(dataset.y_test, label_counts, rng, settings.local_samples)
+
+    def measure(self, row: NDArray[np.float32], state: CloudRound | None) -> dict[str, float]:
+        """Of the global model `row` (P,), and of those that aggregators and devices hold."""
+        scores = self.engine.evaluate(row[None])
+        errors = self._errors(row)
+        measures: dict[str, float] = {}
+        if self.dataset.n_classes:
+            measures["accuracy"] = float(scores.accuracy[0])
+            if self._local_tests:
+                measures["local_accuracy"] = float(np.mean([scores.correct[0][t].mean() for t in self._local_tests]))
+        else:
+            measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
+        measures |= self._other_models(scores, state) | errors
+        drift = _edge_drift(state.edges) if state else 0.0
+        return measures | {"loss": float(scores.loss[0]), "edge_drift": drift}
+
+    def _errors(self, row: NDArray[np.float32]) -> dict[str, float]:
+        """The dataset's own measures of the model `row` (P,) on the test split."""
+        if not self.dataset.errors:
+            return {}
+        predictions = self.engine.outputs(row[None])[0]
+        return {name: error(predictions, self.dataset.y_test) for name, error in self.dataset.errors.items()}
+
+    def _other_models(self, whole: Scores, state: CloudRound | None) -> dict[str, float]:
+        """How good the models are that aggregators and devices hold, beside the global one, of which `whole` tells.
+
+        On the whole test set, mean and worst over aggregators with clients (edge_...) and devices (device_...). And the mean
+        over clients of the accuracy on the test samples whose label the client has (local_by_...): by the global model, by
+        the model of its cluster before it went into the global one, and by the last one its aggregator reported."""
+        first = _Score.of(whole, 0, self.dataset)
+        if self._settings.models == "global":
+            return self._local_by(first, {})
+        if state is None:  # everybody has the first model
+            everybodys = [first] * len(self.label_counts)
+            return _mean_and_worst("edge", [first]) | self._local_by(first, {"cluster": everybodys, "edge": everybodys})
+        own = np.where(state.topology.cover.any(axis=0), state.topology.cover.argmax(axis=0), -1)
+        used = np.flatnonzero(state.topology.cover.any(axis=1)).tolist()
+        alone = state.topology.kind == "cloud" and state.topology.cluster is None
+        edges = [state.model if alone else state.reported_models[n] for n in used]
+        clusters = [state.model if alone else state.cluster_models[n] for n in used]
+        scored = self._scored([*edges, *clusters, *state.device_models.values()], {state.model: first})
+        found = _mean_and_worst("edge", [scored[m] for m in edges])
+        found |= _mean_and_worst("device", [scored[m] for m in state.device_models.values()])
+        by = {}
+        for name, models_ in (("cluster", clusters), ("edge", edges)):
+            of_aggregator = {-1: first} | {n: scored[m] for n, m in zip(used, models_)}
+            by[name] = [of_aggregator[n] for n in own.tolist()]
+        return found | self._local_by(first, by)
+
+    def _scored(self, wanted: list[Model], known: "dict[Model, _Score]") -> "dict[Model, _Score]":
+        """How good each model is on the test set; of some it is known."""
+        found, others = dict(known), [m for m in dict.fromkeys(wanted) if m not in known]
+        for at in range(0, len(others), EVALUATED):
+            part = others[at : at + EVALUATED]
+            several = self.engine.evaluate(np.stack([m.row for m in part if m.row is not None]))
+            found |= {m: _Score.of(several, j, self.dataset) for j, m in enumerate(part)}
+        return found
+
+    def _local_by(self, first: "_Score", by: "Mapping[str, list[_Score]]") -> dict[str, float]:
+        """Accuracies on the clients' own labels, by the global model and by the models (K,) of `by`."""
+        if not self.dataset.n_classes:
+            return {}
+        n_test = np.bincount(self.dataset.y_test, minlength=self.dataset.n_classes)
+        held = (self.label_counts > 0) & (n_test > 0)  # (K, C)
+        known = held.any(axis=1)
+
+        def local(right: NDArray[np.float64]) -> float:
+            """right (C,) or (K, C): samples of each class that are right by a client's model."""
+            return float(((held * right).sum(axis=1)[known] / (held @ n_test)[known]).mean())
+
+        own = {f"local_by_{name}": local(np.stack([s.right for s in scores])) for name, scores in by.items()}
+        return {"local_by_global": local(first.right)} | own
+
+
+@dataclass(frozen=True, eq=False)
+class _Score:
+    """Of one model on the test set: its measure, and for classes the samples of each that are right (C,)."""
+
+    name: str
+    value: float
+    right: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, scores: Scores, j: int, dataset: data.Dataset) -> "_Score":
+        if not dataset.n_classes:
+            return cls("rmse", float(scores.rmse[j]), np.zeros(0))
+        right = np.bincount(dataset.y_test[scores.correct[j]], minlength=dataset.n_classes)
+        return cls("accuracy", float(scores.accuracy[j]), right.astype(np.float64))
+
+
+def _mean_and_worst(whose: str, scores: Sequence[_Score]) -> dict[str, float]:
+    """Measures such as edge_accuracy and edge_accuracy_worst; none without models."""
+    if not scores:
+        return {}
+    name, values = scores[0].name, [s.value for s in scores]
+    worst = min(values) if name == "accuracy" else max(values)
+    return {f"{whose}_{name}": float(np.mean(values)), f"{whose}_{name}_worst": worst}
+
+
+def noted(state: CloudRound | None) -> dict[str, float]:
+    """Means over all aggregators of what the grouping noted, infinite if it is for one of them (a cluster whose links are
+    down), and how many these are; and of the edge rounds they ran."""
+    if state is None or not state.topology.notes:
+        return {}
+    values = {name: np.atleast_1d(value) for name, value in state.topology.notes.items()}
+    means = {name: float(v.mean()) for name, v in values.items() if not np.isnan(v).any()}
+    dead = {"dead_clusters": float(np.isinf(values["round_s"]).sum())} if "round_s" in values else {}
+    rounds = {"rounds_mean": float(state.group_rounds.mean()), "rounds_max": float(state.group_rounds.max())}
+    return means | dead | rounds
+
+
+def _edge_drift(edges: list[tuple[Model, float]]) -> float:
+    """How far apart the aggregators' models were when they were averaged: mean squared distance from their mean."""
+    known = [(m.row, weight) for m, weight in edges if m.row is not None]
+    return bounds.drift(np.stack([row for row, _ in known]), [weight for _, weight in known]) if len(known) > 1 else 0.0

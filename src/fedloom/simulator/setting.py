@@ -1,0 +1,164 @@
+"""What a scenario, a method and a seed come to: data, partition, model, local rule, and the world of the clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from fedloom import data
+from fedloom._random import stream
+from fedloom.fleet import Fleet
+from fedloom.methods import Method
+from fedloom.simulator.features import Features
+from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
+from fedloom.simulator.world import World
+from fedloom.training import models, rows
+from fedloom.training.batches import steps_per_pass
+from fedloom.training.engine import Engine, Task
+from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setting:
+    """parts: the samples of each of K clients; label_counts (K, C)."""
+
+    scenario: Scenario
+    dataset: data.Dataset
+    parts: tuple[NDArray[np.int64], ...]
+    label_counts: NDArray[np.int64]
+    model: nn.Module
+    rule: LocalRule
+    world: World
+
+    @property
+    def n_outputs(self) -> int:
+        return _n_outputs(self.dataset)
+
+    @property
+    def task(self) -> Task:
+        """For an engine."""
+        settings, training = self.scenario.task, self.scenario.training
+        return Task(
+            model=self.model,
+            x_train=self.dataset.inputs("train", standardise=settings.standardise),
+            y_train=self.dataset.y_train,
+            x_test=self.dataset.inputs("test", standardise=settings.standardise),
+            y_test=self.dataset.y_test,
+            parts=self.parts,
+            loss="cross-entropy" if self.dataset.n_classes else "mse",
+            batch_size=training.batch_size,
+            drop_last=training.drop_last,
+        )
+
+    def features(self, engine: Engine | None) -> Features:
+        """How clients compute what they reveal."""
+        return Features(
+            model=self.model,
+            engine=engine,
+            parts=self.parts,
+            label_counts=self.label_counts,
+            n_outputs=self.n_outputs,
+            batch_size=self.scenario.training.batch_size,
+            inputs=lambda: self.dataset.inputs("train"),
+            labels=self.dataset.labels,
+        )
+
+
+def make_setting(
+    scenario: Scenario,
+    method: Method,
+    seed: int,
+    *,
+    dataset: data.Dataset | None = None,
+    model: nn.Module | None = None,
+    parts: Sequence[NDArray[np.integer]] | None = None,
+    directory: str | None = None,
+) -> Setting:
+    """Own data, model and partition may be given; otherwise they come from the scenario."""
+    settings, training = scenario.task, scenario.training
+    if dataset is None:
+        dataset = data.load(
+            settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian, magnet=settings.magnet
+        )
+    fleet = Fleet.from_settings(scenario.fleet, seed)
+    own = _partition(scenario, dataset, parts, fleet.snapshot(0).home, seed)
+    if model is None:
+        options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
+        model = models.build(settings.model.kind, dataset.shape, _n_outputs(dataset), seed, **options)
+    n_samples = np.array([len(part) for part in own], dtype=np.int64)
+    label_counts = _label_counts(dataset, own)
+    rule = LocalRule(
+        lr=training.lr,
+        schedule=_schedule(training.lr_decay, n_samples, training.batch_size, training.drop_last),
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+        proximal=method.local.proximal,
+        clip_norm=training.clip_norm,
+    )
+    world = World(
+        fleet=fleet,
+        n_samples=n_samples,
+        label_counts=label_counts,
+        batch_size=training.batch_size,
+        model_bits=scenario.model_bits or 32.0 * rows.n_values(model),
+        seed=seed,
+        drop_last=training.drop_last,
+        local_steps=training.local_steps or LOCAL_STEPS,
+        local_epochs=training.local_epochs,
+        edge_rounds=training.edge_rounds,
+        participation=training.participation,
+        clients_per_round=training.clients_per_round,
+        total_steps=training.total_steps,
+        lr=lambda step: float(rule.rates(step, 1)[0]),
+        trainable=rows.trainable_mask(model),
+    )
+    return Setting(
+        scenario=scenario,
+        dataset=dataset,
+        parts=own,
+        label_counts=label_counts,
+        model=model,
+        rule=rule,
+        world=world,
+    )
+
+
+def _n_outputs(dataset: data.Dataset) -> int:
+    return dataset.n_classes or int(dataset.y_train.shape[1])
+
+
+def _partition(
+    scenario: Scenario,
+    dataset: data.Dataset,
+    parts: Sequence[NDArray[np.integer]] | None,
+    home: NDArray[np.int64],
+    seed: int,
+) -> tuple[NDArray[np.int64], ...]:
+    n_devices = scenario.fleet.n_devices
+    if parts is None:
+        parts = data.make_partition(scenario.task.partition, dataset, n_devices, stream(seed, "partition"), home=home)
+    if len(parts) != n_devices:
+        raise ValueError(f"the partition is for {len(parts)} clients, but the fleet has {n_devices} devices")
+    return tuple(np.asarray(part, dtype=np.int64) for part in parts)
+
+
+def _label_counts(dataset: data.Dataset, parts: tuple[NDArray[np.int64], ...]) -> NDArray[np.int64]:
+    if dataset.labels is None:
+        return np.zeros((len(parts), 0), dtype=np.int64)
+    return data.label_counts(dataset.labels, parts, dataset.n_labels)
+
+
+def _schedule(
+    decay: ExponentialDecay | InverseTimeDecay | None,
+    n_samples: NDArray[np.int64],
+    batch_size: int,
+    drop_last: bool,
+) -> Schedule:
+    if decay is None:
+        return Constant()
+    if isinstance(decay, InverseTimeDecay):
+        return InverseTime(delay_steps=decay.delay_steps)
+    epoch = steps_per_pass(round(float(n_samples.mean())), batch_size, drop_last)
+    return Exponential(ratio=decay.ratio, every_steps=decay.every_steps or epoch)
