@@ -4,6 +4,7 @@ A block that is not to be run has a comment before it that says why: `<!-- not r
 minutes are run with the full tests. Commands that take hours or real datasets wherever they stand are named here.
 """
 
+import dataclasses
 import importlib
 import inspect
 import os
@@ -15,6 +16,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import docs_fields  # noqa: E402
+
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(
     r"(?:<!-- not run: (?P<why>[^>]+?) -->\n)?^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^(?P=indent)```",
@@ -153,3 +157,16 @@ def test_pictures_are_small():
     used = "".join(p.read_text() for p in PAGES) + (ROOT / "README.md").read_text()
     unused = [p.name for p in pictures if p.name not in used]
     assert not unused, f"nobody shows {unused}"
+
+
+PARTS = re.findall(
+    r"<!-- fields: ([\w.]+)\.(\w+) -->", (ROOT / "docs" / "api" / "parts.md").read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize(("module", "name"), PARTS)
+def test_every_field_of_every_part_is_described_where_it_is_declared(module, name):
+    part = getattr(importlib.import_module(module), name)
+    described = {field: meaning for field, _, _, meaning in docs_fields.fields(module, name)}
+    assert set(described) == {field.name for field in dataclasses.fields(part)}
+    assert all(meaning.endswith(".") for meaning in described.values()), described

@@ -97,6 +97,7 @@ class Method:
     """Which parts, with which constants. `with_` makes a variant: any part may be combined with any other."""
 
     name: str
+    """By which it is called in records and reports."""
     summary: str
     """In one line, for lists."""
     group: Grouping
