@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from worlds import adding, fixed_topology, snapshot, world
 
 from fedloom._random import stream
@@ -19,6 +18,7 @@ from fedloom.methods.method import Allotment
 from fedloom.mixing import Reports
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle
+from fedloom.simulator.driver import Driver
 from fedloom.simulator.planning import SERVER_W, Devices, Work, make_plan
 
 SCHEMES = [name for name in METHODS if name.startswith("camu")]
@@ -43,7 +43,7 @@ def rounds(*numbers):
 
 
 def run(method, place, n_rounds=1, amounts=(1, 3, 10), **settings):
-    federation = Federation(method, world(place, **settings), Model(np.zeros(1, np.float32)))
+    federation = Driver(method, world(place, **settings), Model(np.zeros(1, np.float32)))
     engine = adding(*amounts)
     found = [(s.time_s, float(settle(s.model, engine)[0])) for s in federation.cloud_rounds(n_rounds)]
     return found, federation
@@ -199,7 +199,7 @@ def test_noise_is_what_the_links_say_and_spares_statistics():
     trainable = noisy.world.trainable
     assert trainable.sum() == 21880 and not error[~trainable].any()
     weight = np.array([w for _, w in noisy.federation._merged_edges])
-    std = np.sqrt((weight**2 * noisy.federation._scene.noise_std**2).sum())
+    std = np.sqrt((weight**2 * noisy.federation.scenes.now.noise_std**2).sum())
     assert error[trainable].std() == pytest.approx(std, rel=0.03)
     assert abs(error[trainable].mean()) < 4 * std / np.sqrt(21880)
 
@@ -217,7 +217,7 @@ def test_noise_of_all_devices_adds_up_when_the_cloud_averages():
     for simulation in (noisy, quiet):
         list(simulation.rounds())
     error = (noisy.result().row - quiet.result().row)[noisy.world.trainable]
-    std = np.sqrt((noisy.federation._scene.noise_std**2).sum()) / 30
+    std = np.sqrt((noisy.federation.scenes.now.noise_std**2).sum()) / 30
     assert error.std() == pytest.approx(std, rel=0.03)
 
 
@@ -386,7 +386,7 @@ def test_noise_is_drawn_by_seed_head_and_round():
     place = replace(radio_place([50, 50, 66], [1e9] * 3), cloud_noisy=True)
     method = two_clusters(rounds(1, 1))
     found, federation = run(method, place, 2, seed=7)
-    std = federation._scene.noise_std
+    std = federation.scenes.now.noise_std
     assert std == pytest.approx([0.0304857059, 1 / np.sqrt(0.5 * 757.6689713)], rel=1e-8)
     total = 0.0
     for cloud_round, (_, value) in enumerate(found):

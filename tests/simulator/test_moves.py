@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_stress import Watched
@@ -17,10 +16,11 @@ from fedloom.mixing import by_size, discounted, polynomial_cloud, polynomial_edg
 from fedloom.pacing import StalenessBound, fixed_deadline, lockstep, median_iqr
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.book import Model, settle
+from fedloom.simulator.driver import Driver
 
 
 def start(method, world_):
-    return Federation(method, world_, Model(np.zeros(1, np.float32)))
+    return Driver(method, world_, Model(np.zeros(1, np.float32)))
 
 
 def play(method, world_, engine, n_rounds):
@@ -37,13 +37,13 @@ def test_members_are_those_at_home_when_the_round_opens():
     # edge 1 runs its first round, without anybody, in no time, and its second with client 1, if it is idle: it is not, until 5 s
     assert sent == [(1, [0, 0], [0, 1], 0.0), (2, [0], [0], 5.0), (3, [0, 0], [0, 1], 6.0)]
     assert seen[0][0] == 11.0
-    assert federation._handovers == 2 and federation._n_updates == 5
+    assert federation.scenes.handovers == 2 and federation._n_updates == 5
 
 
 def test_a_late_update_is_merged_once_where_its_client_is():
     # client 1 works 25 s for edge 0 (deadline 10 s) and belongs to edge 1 from the second edge round on
     homes = [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
-    method = hierfedavg().with_(pace=fixed_deadline(10.0), weigh_edge=discounted("delta"))
+    method = hierfedavg().with_(edge=Rounds(pace=fixed_deadline(10.0)), merge_edge=Linear(discounted("delta")))
     seen, federation = play(method, moving(homes, 2, [10.0, 25.0, 9.0], edge_rounds=4), adding(1, 8, 0), 1)
     late = next(s for s in federation.timeline if 1 in s.client)
     at = late.client.tolist().index(1)
@@ -63,7 +63,7 @@ def test_an_update_is_not_merged_in_a_round_before_it_was_sent():
         ages.extend(arrivals.staleness.tolist())
         return by_size(arrivals)
 
-    method = hierfedavg().with_(pace=fixed_deadline(6.0), weigh_edge=weigh)
+    method = hierfedavg().with_(edge=Rounds(pace=fixed_deadline(6.0)), merge_edge=Linear(weigh))
     play(method, moving(homes, 2, [1.0, 7.0, 6.0], edge_rounds=6), adding(0, 0, 0), 2)
     assert min(ages) >= 0 and max(ages) > 0
 

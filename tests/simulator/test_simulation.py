@@ -16,14 +16,19 @@ VARIANTS = {
     "hierfedavg": lambda: make_method("hierfedavg"),
     "reported": lambda: make_method("hierfedavg:cloud_weights=reported"),
     "fedprox": lambda: make_method("fedprox:mu=0.5"),
-    "overlap": lambda: make_method("hierfedavg").with_(group=all_cells, weigh_edge=by_split_size),
-    "deadline": lambda: make_method("hierfedavg").with_(pace=median_iqr(0.0)),
-    "async edge": lambda: make_method("hierfedavg").with_(edge="async", weigh_edge=polynomial_edge()),
-    "immediate cloud": lambda: make_method("hierfedavg").with_(cloud="immediate", weigh_cloud=polynomial_cloud()),
-    "async everywhere": lambda: make_method("hierfedavg").with_(
-        edge="async", weigh_edge=polynomial_edge(), cloud="immediate", weigh_cloud=polynomial_cloud()
+    "overlap": lambda: make_method("hierfedavg").with_(group=all_cells, merge_edge=Linear(by_split_size)),
+    "deadline": lambda: make_method("hierfedavg").with_(edge=Rounds(pace=median_iqr(0.0))),
+    "async edge": lambda: make_method("hierfedavg").with_(edge=Async(), merge_edge=Linear(polynomial_edge())),
+    "immediate cloud": lambda: make_method("hierfedavg").with_(
+        cloud=Immediate(), merge_cloud=CloudLinear(polynomial_cloud())
     ),
-    "boxed": lambda: make_method("hierfedavg").with_(box_s=3.0),
+    "async everywhere": lambda: make_method("hierfedavg").with_(
+        edge=Async(),
+        merge_edge=Linear(polynomial_edge()),
+        cloud=Immediate(),
+        merge_cloud=CloudLinear(polynomial_cloud()),
+    ),
+    "boxed": lambda: make_method("hierfedavg").with_(edge=TimeBox(seconds=3.0)),
 }
 
 
@@ -175,10 +180,10 @@ def test_bad_methods_are_explained(text, message):
 
 
 def test_a_method_is_composed_of_parts():
-    variant = make_method("fedprox").with_(edge="async")
+    variant = make_method("fedprox").with_(edge=Async())
     assert variant.edge == "async" and variant.proximal == 0.01
     for wrong in ({"edge": "sometimes"}, {"cloud": "seldom"}, {"regroup": "often"}, {"box_s": -1.0}):
         with pytest.raises(ValueError, match="must be"):
             variant.with_(**wrong)
     with pytest.raises(ValueError, match="a time box needs"):
-        variant.with_(box_s=1.0)
+        variant.with_(edge=TimeBox(seconds=1.0))

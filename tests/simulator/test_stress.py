@@ -5,18 +5,18 @@ import random
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 
 from fedloom.grouping import all_cells, home_cells, one_cloud
 from fedloom.mixing import by_reported, by_size, by_split_size, by_total, polynomial_cloud, polynomial_edge
 from fedloom.pacing import fixed_deadline, lockstep, median_iqr
 from fedloom.simulator import Simulation, make_method, scenario
+from fedloom.simulator.driver import Driver
 from small import SMALL
 
 pytestmark = pytest.mark.slow
 
 
-class Watched(Federation):
+class Watched(Driver):
     """A federation that checks every event and counts what is sent and merged."""
 
     def __init__(self, *args, **options):
@@ -113,7 +113,7 @@ def random_method(rnd, moves):
 
 
 def play(made, method, seed, monkeypatch, **options):
-    monkeypatch.setattr("fedloom.simulator.simulation.Federation", Watched)
+    monkeypatch.setattr("fedloom.simulator.simulation.Driver", Watched)
     simulation = Simulation(scenario(made), method, seed, n_workers=1, **options)
     for _ in simulation.rounds():
         pass
