@@ -147,7 +147,7 @@ def test_a_pair_without_brackets_is_refused_where_python_hands_it_over():
 
 
 def test_an_infinite_wait_is_a_wait_for_all():
-    assert make_method("csahfl:alpha=inf").pace is make_method("csahfl:wait=all").pace is lockstep
+    assert make_method("csahfl:alpha=inf").edge.pace is make_method("csahfl:wait=all").edge.pace is lockstep
 
 
 @pytest.mark.parametrize("name", ["csahfl", "csahfl:signature=per_class", "pacfl"])
