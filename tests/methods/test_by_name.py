@@ -39,7 +39,7 @@ def test_a_method_without_options_has_its_defaults():
 
 @pytest.mark.parametrize("text", ["inf", ".inf", "+inf", "Infinity", ".Inf"])
 def test_infinity_is_a_number_however_it_is_spelled(text):
-    z = inspect.getclosurevars(make_method(f"ltc:z={text}").group).nonlocals["z"]
+    z = inspect.getclosurevars(make_method(f"ltc:z={text}").group.rule).nonlocals["z"]
     assert z == math.inf and isinstance(z, float)
 
 
