@@ -24,7 +24,7 @@ paces = {
     "equal time": equal_time,
 }
 for name, pace in paces.items():
-    metrics = fl.simulate(scenario, fl.make_method("hhfl").with_(pace=pace), seed=1).metrics
+    metrics = fl.simulate(scenario, fl.make_method("hhfl").with_(edge=fl.Rounds(pace=pace)), seed=1).metrics
     axes.plot(metrics["time_s"], metrics["accuracy"], marker="o", label=name)
     print(f"{name:13} {metrics['accuracy'][-1]:.1%} after {metrics['time_s'][-1]:.0f} s, {metrics['late'][-1]} late")
 axes.set(xlabel="simulated time (s)", ylabel="accuracy")

@@ -9,6 +9,6 @@ for name in ("fedavg", "hierfedavg", "hhfl"):
     print(f"{name:14} accuracy {last['accuracy']:.1%} after {cost}")
 
 # Any part can be exchanged: here HHFL waits only until a deadline, and slow clients get less work.
-method = fl.make_method("hhfl").with_(pace=fl.pacing.median_iqr(alpha=0.5))
+method = fl.make_method("hhfl").with_(edge=fl.Rounds(pace=fl.pacing.median_iqr(alpha=0.5)))
 last = fl.simulate(scenario, method, seed=1).metrics.row(-1, named=True)
 print(f"my own mixture accuracy {last['accuracy']:.1%} after {last['time_s']:.1f} s, {last['late']} late updates")

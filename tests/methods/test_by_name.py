@@ -39,7 +39,7 @@ def test_a_method_without_options_has_its_defaults():
 
 @pytest.mark.parametrize("text", ["inf", ".inf", "+inf", "Infinity", ".Inf"])
 def test_infinity_is_a_number_however_it_is_spelled(text):
-    z = inspect.getclosurevars(make_method(f"ltc:z={text}").group).nonlocals["z"]
+    z = inspect.getclosurevars(make_method(f"ltc:z={text}").group.rule).nonlocals["z"]
     assert z == math.inf and isinstance(z, float)
 
 
@@ -147,7 +147,7 @@ def test_a_pair_without_brackets_is_refused_where_python_hands_it_over():
 
 
 def test_an_infinite_wait_is_a_wait_for_all():
-    assert make_method("csahfl:alpha=inf").pace is make_method("csahfl:wait=all").pace is lockstep
+    assert make_method("csahfl:alpha=inf").edge.pace is make_method("csahfl:wait=all").edge.pace is lockstep
 
 
 @pytest.mark.parametrize("name", ["csahfl", "csahfl:signature=per_class", "pacfl"])

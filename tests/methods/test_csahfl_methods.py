@@ -22,9 +22,9 @@ def test_ablations_are_options_of_the_method():
         ("csahfl_no_kl", "cloud_weights=equal"),
     ):
         one, other = make_method(name), make_method(f"csahfl:{option}")
-        assert (one.needs, one.regroup, one.cluster_share) == (other.needs, other.regroup, other.cluster_share)
+        assert (one.needs, one.group.when, one.cloud) == (other.needs, other.group.when, other.cloud)
         assert one.name == name
-    assert make_method("csahfl_no_deadline").pace is lockstep
+    assert make_method("csahfl_no_deadline").edge.pace is lockstep
 
 
 def test_what_clients_reveal_depends_on_the_parts():
@@ -36,7 +36,7 @@ def test_what_clients_reveal_depends_on_the_parts():
 
 @pytest.mark.parametrize(("text", "share"), [("global", 0.0), ("cluster", 1.0), ("mix", 0.5), ("0.25", 0.25)])
 def test_what_goes_down_after_the_cloud(text, share):
-    assert make_method(f"csahfl:after_cloud={text}").cluster_share == share
+    assert make_method(f"csahfl:after_cloud={text}").cloud.cluster_share == share
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,6 @@ def test_bad_options_are_explained(text, message):
         make_method(text)
 
 
-def test_parts_that_contradict_each_other_are_refused():
-    method = make_method("hiflash_r")
-    with pytest.raises(ValueError, match="a bound on staleness is for cloud='immediate'"):
-        method.with_(cloud="barrier")
-    with pytest.raises(ValueError, match="cluster_share needs cloud='barrier'"):
-        method.with_(cluster_share=1.0)
-
-
 def test_speed_groups_are_equal_in_size_and_sorted():
     from dataclasses import dataclass
 
@@ -86,14 +78,14 @@ def test_speed_groups_are_equal_in_size_and_sorted():
 
     rng = np.random.default_rng(0)
     view = Seen(np.ones(16, bool), np.repeat([0, 1], 8), np.ones((2, 16), bool), rng.uniform(1, 9, 16))
-    tiers = make_method("fedat:n_tiers=4").group(view, rng)
+    tiers = make_method("fedat:n_tiers=4").group.rule(view, rng)
     assert tiers.cover.sum(axis=1).tolist() == [4] * 4 and len(tiers.pace_groups()) == 4
     ends = [view.work_s[row].max() for row in tiers.cover]
     assert ends == sorted(ends)
-    squads = make_method("feduc_r").group(view, rng).squad
+    squads = make_method("feduc_r").group.rule(view, rng).squad
     for cell in (0, 1):
         here = view.home == cell
         assert np.bincount(squads[here]).tolist() == [2] * 4
         assert (np.diff(squads[here][np.argsort(view.work_s[here])]) >= 0).all()
     with pytest.raises(ValueError, match="n_tiers must be at most the number of clients, 16, got 17"):
-        make_method("fedat:n_tiers=17").group(view, rng)
+        make_method("fedat:n_tiers=17").group.rule(view, rng)

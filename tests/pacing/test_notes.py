@@ -9,7 +9,7 @@ from fedloom.pacing import box_note, ladder_note, lr_ladder, rounds_in_box, stag
 
 
 def test_a_ladder_under_a_constant_learning_rate_never_rises_and_that_is_said():
-    note = ladder_note(make_method("hhfl:grow=true").periods, lambda step: 0.05, 20)
+    note = ladder_note(make_method("hhfl:grow=true").edge.rounds, lambda step: 0.05, 20)
     assert note is not None and "does not fall in 20 cloud rounds" in note
     assert "stay at 2 local steps and 2 edge rounds; set training.lr_decay" in note
 
@@ -23,7 +23,7 @@ def test_a_ladder_that_rises_too_late_is_remarked_upon(cloud_rounds):
 
 
 def test_other_schedules_need_no_remark():
-    for periods in (None, staged([(0, 5, 5)]), make_method("hhfl").periods):
+    for periods in (None, staged([(0, 5, 5)]), make_method("hhfl").edge.rounds):
         assert ladder_note(periods, lambda step: 0.1, 20) is None
 
 

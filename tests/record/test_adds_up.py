@@ -145,7 +145,7 @@ def test_every_method_adds_up_on_every_scenario(name, tmp_path):
     runs, refused = [], []
     chosen = scenario(name, SHORT)
     for method in METHODS:
-        if make_method(method).box_s is not None:
+        if make_method(method).edge.box_s is not None:
             method += f":box_s={BOX_S[name]}"
         try:
             record(Simulation(chosen, make_method(method), 0, n_workers=1), method, tmp_path / method)

@@ -4,18 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from worlds import snapshot, world
 
 from fedloom import pacing
 from fedloom.grouping import Topology
+from fedloom.protocol import Rounds
 from fedloom.simulator import make_method, scenario, simulate
 from fedloom.simulator.book import Model
+from fedloom.simulator.driver import Driver
 from fedloom.simulator.exchange import exchange
 
 
 def seconds_of(method, place, **settings):
-    federation = Federation(method, world(place, **settings), Model(None))
+    federation = Driver(method, world(place, **settings), Model(None))
     return next(state.time_s for state in federation.cloud_rounds(1))
 
 
@@ -23,7 +24,7 @@ def test_cells_that_share_a_client_do_not_share_their_air():
     # cell 0: clients 0, 1, 2; cell 1: clients 2, 3, 4; 1 s of computing, 1 s an upload, one after the other in a cell
     reach = [[1, 1, 1, 0, 0], [0, 0, 1, 1, 1]]
     place = snapshot(1.0, reach, up_s=1.0)
-    method = make_method("hhfl").with_(uplink=pacing.time_sharing)
+    method = make_method("hhfl").with_(edge=Rounds(uplink=pacing.time_sharing))
     assert seconds_of(method, place) == pytest.approx(1 + 3, abs=1e-12)  # three uploads in each cell, not five
 
 
@@ -52,7 +53,7 @@ def test_one_transmission_for_several_cells_takes_air_in_each():
 
 def test_clients_of_the_cloud_share_the_air_of_their_home_cell_and_are_relayed_then():
     place = snapshot(1.0, [[1, 1, 0, 0], [0, 0, 1, 1]], up_s=2.0, backhaul_up_s=0.5)
-    method = make_method("fedavg").with_(uplink=pacing.time_sharing)
+    method = make_method("fedavg").with_(edge=Rounds(uplink=pacing.time_sharing))
     assert seconds_of(method, place) == pytest.approx(1 + 2 * 2 + 0.5, abs=1e-12)
 
 
@@ -60,13 +61,14 @@ def test_clients_of_the_cloud_share_the_air_of_their_home_cell_and_are_relayed_t
 def test_three_shared_clients_do_not_make_an_edge_round_three_times_as_long(share, low, high):
     place = "fleet.placement={kind: three-cells, exclusive: 18, pair: 0, triple: 3}"
     chosen = scenario("cells-overlap", ["training.edge_rounds=1", "training.cloud_rounds=1", place])
-    took = simulate(chosen, make_method("hhfl").with_(uplink=share), dry_run=True).measures[-1]["time_s"]
+    took = simulate(chosen, make_method("hhfl").with_(edge=Rounds(uplink=share)), dry_run=True).measures[-1]["time_s"]
     assert low < took < high
 
 
 @pytest.mark.parametrize("name", ["fedavg", "hierfedavg", "hhfl", "fedmes", "random_clusters", "csahfl:beta=0"])
 def test_sharing_with_no_contention_changes_nothing(small, name):
     """A part that gives everybody a link of its own is the same as none."""
-    own = make_method(name).with_(uplink=lambda ready_s, up_s: ready_s + up_s)
+    plain = make_method(name)
+    own = plain.with_(edge=replace(plain.edge, uplink=lambda ready_s, up_s: ready_s + up_s))
     a, b = (simulate(scenario(small), m, seed=1, dry_run=True).measures[-1]["time_s"] for m in (name, own))
     assert a == pytest.approx(b, rel=1e-12)

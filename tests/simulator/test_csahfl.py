@@ -5,21 +5,22 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from worlds import adding, fixed_topology, quadratic, snapshot, world
 
 from fedloom.grouping import Need, Topology
-from fedloom.methods import METHODS, Method
+from fedloom.methods import METHODS, Grouping, Method
 from fedloom.methods.csahfl import method as csahfl
 from fedloom.methods.csahfl import weigh_clusters
 from fedloom.methods.fedavg import method as fedavg
 from fedloom.methods.feduc_r import swapped_groups
 from fedloom.methods.hierfedavg import method as hierfedavg
 from fedloom.methods.macfl_r import method as macfl_r
-from fedloom.mixing import Reports, by_reported, discounted, kl_divergence, polynomial_cloud
+from fedloom.mixing import CloudLinear, Linear, Reports, by_reported, discounted, kl_divergence, polynomial_cloud
 from fedloom.pacing import StalenessBound, lockstep, median_iqr, time_sharing
+from fedloom.protocol import Async, Barrier, Immediate, Rounds
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle, settle_all
+from fedloom.simulator.driver import Driver
 from fedloom.simulator.timeline import table
 from small import SMALL
 
@@ -28,7 +29,7 @@ GOLDEN = {"delta": [1.5, 3.25, 4.25], "renorm": [1.5, 10 / 3, None], "literal": 
 
 def play(method, world_, engine, n_rounds, first=0.0):
     """(time, model) after every cloud round, and the federation."""
-    federation = Federation(method, world_, Model(np.array([first], dtype=np.float32)))
+    federation = Driver(method, world_, Model(np.array([first], dtype=np.float32)))
     seen = [(s.time_s, float(settle(s.model, engine)[0])) for s in federation.cloud_rounds(n_rounds)]
     return seen, federation
 
@@ -71,8 +72,8 @@ def spanning():
 def test_clusters_that_span_edges_share_a_round_in_an_edge_and_meet_at_the_cloud():
     place = snapshot([1.0, 3.0, 2.0, 2.0], [[1, 1, 0, 0], [0, 0, 1, 1]], backhaul_up_s=1.0, backhaul_down_s=0.25)
     w = world(place, n_samples=[100, 100, 300, 100])
-    method = Method(name="m", summary="", group=spanning(), weigh_cloud=by_reported)
-    federation = Federation(method, w, Model(np.zeros(1, np.float32)))
+    method = Method(name="m", summary="", group=Grouping(spanning()), merge_cloud=CloudLinear(by_reported))
+    federation = Driver(method, w, Model(np.zeros(1, np.float32)))
     (state,) = federation.cloud_rounds(1)
     settle_all([state.model, *state.cluster_models], adding(4, 8, 8, 0))
     # edge 0 waits for client 1 (3 s); the global model comes down once (0.25 s), two models go up one after the other (2 s)
@@ -86,8 +87,14 @@ def test_clusters_that_span_edges_share_a_round_in_an_edge_and_meet_at_the_cloud
 @pytest.mark.parametrize(("share", "second"), [(0.0, (7 + 4) / 2), (1.0, None), (0.5, None)])
 def test_what_goes_back_down(share, second):
     place = snapshot([1.0] * 4, [[1, 1, 0, 0], [0, 0, 1, 1]])
-    method = Method(name="m", summary="", group=spanning(), weigh_cloud=by_reported, cluster_share=share)
-    federation = Federation(method, world(place), Model(np.zeros(1, np.float32)))
+    method = Method(
+        name="m",
+        summary="",
+        group=Grouping(spanning()),
+        cloud=Barrier(cluster_share=share),
+        merge_cloud=CloudLinear(by_reported),
+    )
+    federation = Driver(method, world(place), Model(np.zeros(1, np.float32)))
     engine = adding(4, 8, 10, 0)
     rounds = federation.cloud_rounds(2)
     first = next(rounds)
@@ -188,7 +195,6 @@ def test_a_busy_client_is_never_sent_and_late_means_older():
     made = small(cloud_rounds=8)
     made["fleet"]["compute"] |= {"jitter_sigma": 1.0}
     made["fleet"]["mobility"] = {"p_stay": 0.5, "neighbours": "path", "every": "edge-round"}
-    simulation = Simulation(scenario(made), csahfl(alpha=0.0), seed=1, dry_run=True, timeline=True)
     ages = []
     weigh = discounted("delta")
 
@@ -196,8 +202,9 @@ def test_a_busy_client_is_never_sent_and_late_means_older():
         ages.extend(arrivals.staleness.tolist())
         return weigh(arrivals)
 
-    simulation.federation.method = simulation.method.with_(weigh_edge=watched)
-    times = [simulation.federation.time_s for _ in simulation.rounds()]
+    method = csahfl(alpha=0.0).with_(merge_edge=Linear(watched))
+    simulation = Simulation(scenario(made), method, seed=1, dry_run=True, timeline=True)
+    times = [simulation.federation.clock.now_s for _ in simulation.rounds()]
     assert times == sorted(times)
     free_s = np.zeros(6)
     late = 0
@@ -307,7 +314,7 @@ def test_tiers_merge_at_once_by_reversed_counts():
     # fast at 1: w = 1; at 2: w = 2 -> two reports; at 3: fast w = 3, then slow (from 0): counts (3, 1): 3/4 to the slow one
     assert [round(t, 6) for t, _ in seen] == [2.0, 3.0]
     assert [w for _, w in seen] == pytest.approx([2.0, 0.25 * 3 + 0.75 * 10])
-    assert federation._n_reports.tolist() == [3, 1]
+    assert federation.machines.cloud.n_reports.tolist() == [3, 1]
 
 
 def test_a_cloud_round_of_tiers_has_the_scenarios_edge_rounds():
@@ -318,14 +325,14 @@ def test_a_cloud_round_of_tiers_has_the_scenarios_edge_rounds():
 def test_the_bound_on_staleness_makes_fast_edges_wait():
     # edge 0 pushes every second, edge 1 every 10 s; S_max 2: edge 0 may be two versions ahead of edge 1's
     place = snapshot([1.0, 10.0], [[1, 0], [0, 1]])
-    free = hierfedavg().with_(cloud="immediate", weigh_cloud=polynomial_cloud(0.5, 0.0))
+    free = hierfedavg().with_(cloud=Immediate(), merge_cloud=CloudLinear(polynomial_cloud(0.5, 0.0)))
     seen, _ = play(free, world(place), adding(1, 1), 3)
     assert [t for t, _ in seen] == [2.0, 4.0, 6.0]
-    bounded = free.with_(bound=StalenessBound(s_max=2))
+    bounded = free.with_(cloud=Immediate(bound=StalenessBound(s_max=2)))
     seen, federation = play(bounded, world(place), adding(1, 1), 3)
     # pushes of edge 0 at 1, 2, 3; then version 3 - 0 > 2: it waits until edge 1 pushes at 10; both go on; 11, 12
     assert [t for t, _ in seen] == [2.0, 10.0, 12.0]
-    assert federation._n_reports.tolist() == [5, 1]
+    assert federation.machines.cloud.n_reports.tolist() == [5, 1]
 
 
 def test_the_bound_is_adapted_by_accuracy_and_replayed_from_a_checkpoint():
@@ -412,7 +419,7 @@ def test_sampled_numbers():
     place = snapshot([1.0] * 12, np.repeat(np.eye(3), 4, axis=1))
     for method, expected in ((hierfedavg(), 3 * 2), (fedavg(), 3 * 2), (make_method("fedat:n_tiers=3"), 3 * 2)):
         w = world(place, clients_per_round=2)
-        federation = Federation(method, w, Model(np.zeros(1, np.float32)))
+        federation = Driver(method, w, Model(np.zeros(1, np.float32)))
         (state,) = federation.cloud_rounds(1)
         assert state.n_updates == expected, method.name
     with pytest.raises(ValueError, match="participation or clients_per_round, not both"):
@@ -423,7 +430,12 @@ def test_the_synchronous_parts_have_no_hidden_order():
     place = snapshot([1.0, 2.0, 3.0], [[1, 1, 1]])
     engine = quadratic([1, 2, 3], [1, -1, 2])
     a, b = (
-        play(hierfedavg().with_(pace=p, weigh_edge=discounted("renorm")), world(place, edge_rounds=3), engine, 2)[0]
+        play(
+            hierfedavg().with_(edge=Rounds(pace=p), merge_edge=Linear(discounted("renorm"))),
+            world(place, edge_rounds=3),
+            engine,
+            2,
+        )[0]
         for p in (lockstep, median_iqr(50.0))
     )
     assert a == b
@@ -439,16 +451,18 @@ def test_follow_needs_the_same_aggregators_everywhere():
 
 def test_squads_that_part_do_not_close_the_rounds_of_others(monkeypatch):
     """An edge whose members still train is not deserted, though the squad's first client has gone."""
-    deserted, checks, close = [], [], Federation._close_if_deserted
+    deserted, checks, close = [], [], Async._unless_deserted
 
-    def watch(self, i):
-        at_work = any((self._group_of[flight.client] == i).any() for flight in self._working.values())
+    def watch(self, edge, at_s):
+        flights, group_of = edge.roster.working.values(), edge.roster.group_of
+        at_work = any((group_of[flight.client] == edge.group).any() for flight in flights)
         checks.append(at_work)
-        close(self, i)
-        if not self._groups[i].merges_left:
+        actions = close(self, edge, at_s)
+        if not edge.merges_left:
             deserted.append(at_work)
+        return actions
 
-    monkeypatch.setattr(Federation, "_close_if_deserted", watch)
+    monkeypatch.setattr(Async, "_unless_deserted", watch)
     for _ in Simulation(scenario("edge-mobility"), make_method("feduc_r"), seed=0, dry_run=True).rounds():
         pass
     assert any(checks) and not any(deserted)
@@ -492,8 +506,6 @@ def test_late_updates_are_dropped_at_the_cloud_if_so_asked():
 
     kept, dropped = merged_after_their_round(), merged_after_their_round(":drop_at_cloud=true")
     assert kept[0] > 0 == dropped[0] and dropped[1] > 0
-    with pytest.raises(ValueError, match="drop_at_cloud is for edge='rounds' and cloud='barrier'"):
-        make_method("feduc_r").with_(drop_at_cloud=True)
 
 
 def test_swaps_between_groups_bring_their_labels_nearer_to_the_edges():

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from worlds import fixed_topology, quadratic, snapshot, world
 
 import fedloom as fl
@@ -24,6 +23,7 @@ from fedloom.radio import distances
 from fedloom.record.folder import record
 from fedloom.simulator import Simulation
 from fedloom.simulator.book import Model, settle
+from fedloom.simulator.driver import Driver
 
 RADIO = {"kind": "radio"}
 
@@ -76,7 +76,7 @@ def play(method, n_rounds, curvature=CURVATURE, **settings):
     engine = quadratic(curvature, CENTRE, lr=0.5)
     place = snapshot([1.0] * 4, [[1, 1, 1, 1]])
     w = world(place, n_samples=[1, 1, 2, 1], **settings)
-    federation = Federation(method, w, Model(np.zeros(1, dtype=np.float32)))
+    federation = Driver(method, w, Model(np.zeros(1, dtype=np.float32)))
     found = []
     for state in federation.cloud_rounds(n_rounds):
         model = float(settle(state.model, engine)[0])

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from worlds import ScalarEngine, quadratic, snapshot, world
 
 from fedloom.grouping import Need, Topology
-from fedloom.methods import Method
+from fedloom.methods import Grouping, Method
+from fedloom.protocol import Immediate, Rounds, TimeBox
 from fedloom.simulator.book import Model, settle, settle_all
+from fedloom.simulator.driver import Driver
 
 EVERYTHING = frozenset(Need)
 
@@ -52,14 +53,11 @@ def golden(keep, seen=None, n_rounds=1):
     method = Method(
         name="m",
         summary="",
-        group=two_clusters(seen),
+        group=Grouping(two_clusters(seen), when="cloud-round", feature_s=80.0, keep_progress=keep),
         needs=EVERYTHING,
-        regroup="cloud-round",
-        box_s=40.0,
-        feature_s=80.0,
-        keep_progress=keep,
+        edge=TimeBox(seconds=40.0),
     )
-    federation = Federation(method, w, Model(np.zeros(1, np.float32)), ScalarFeatures(engine))
+    federation = Driver(method, w, Model(np.zeros(1, np.float32)), ScalarFeatures(engine))
     return federation, [
         (s.time_s, float(settle(s.model, engine)[0]), s.client_steps.tolist())
         for s in federation.cloud_rounds(n_rounds)
@@ -80,8 +78,9 @@ def test_a_cluster_without_time_for_a_round_contributes_the_mean_of_its_starts()
     place = snapshot([1.0] * 4, np.ones((1, 4)), d2d_s=[[0, 500, 0, 0], [500, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     for keep, expected in ((True, (1 + 2) / 2), (False, 0.0)):
         engine = ScalarEngine(lambda k, w, lr: w + (1, 2, 0, 0)[k])
-        method = Method(name="m", summary="", group=two_clusters(), needs=EVERYTHING, box_s=10.0, keep_progress=keep)
-        federation = Federation(method, world(place), Model(np.zeros(1, np.float32)), ScalarFeatures(engine))
+        group = Grouping(two_clusters(), keep_progress=keep)
+        method = Method(name="m", summary="", group=group, needs=EVERYTHING, edge=TimeBox(seconds=10.0))
+        federation = Driver(method, world(place), Model(np.zeros(1, np.float32)), ScalarFeatures(engine))
         [state] = federation.cloud_rounds(1)
         assert float(settle(state.model, engine)[0]) == pytest.approx(expected / 2)  # half of the data
 
@@ -89,9 +88,9 @@ def test_a_cluster_without_time_for_a_round_contributes_the_mean_of_its_starts()
 def test_features_cost_what_computing_and_sending_cost():
     place = snapshot([1.0, 2.0, 1.0, 1.0], np.ones((1, 4)), cloud_s=7.0, compute_power_w=3.0)
     engine = ScalarEngine(lambda k, w, lr: w)
-    method = Method(name="m", summary="", group=two_clusters(layers=("a", "b", "c")), needs=EVERYTHING)
+    method = Method(name="m", summary="", group=Grouping(two_clusters(layers=("a", "b", "c"))), needs=EVERYTHING)
     w = world(place, local_steps=5, model_bits=800.0)
-    federation = Federation(method, w, Model(np.zeros(1, np.float32)), ScalarFeatures(engine))
+    federation = Driver(method, w, Model(np.zeros(1, np.float32)), ScalarFeatures(engine))
     [state] = federation.cloud_rounds(1)
     # features: 5 steps of 2 s + 7 s up; then one edge round of 10 s, and 7 s for the heads' reports
     assert state.time_s == 10 + 7 + 10 + 7
@@ -109,7 +108,7 @@ def test_the_clock_can_be_run_again_without_looking_at_models():
         def values(self, *args):
             raise AssertionError("nothing should be looked at")
 
-    again = Federation(federation.method, federation.world, Model(None), Blind(None), federation.decisions)
+    again = Driver(federation.method, federation.world, Model(None), Blind(None), federation.decisions)
     assert [s.time_s for s in again.cloud_rounds(3)] == [t for t, _, _ in seen]
     assert again.ledger.table() == federation.ledger.table()
 
@@ -117,10 +116,10 @@ def test_the_clock_can_be_run_again_without_looking_at_models():
 def test_what_is_not_declared_cannot_be_asked_for():
     federation, _ = golden(True)
     method = federation.method.with_(needs=frozenset({Need.SIZES}))
-    blind = Federation(method, federation.world, Model(np.zeros(1, np.float32)), ScalarFeatures(None))
+    blind = Driver(method, federation.world, Model(np.zeros(1, np.float32)), ScalarFeatures(None))
     with pytest.raises(ValueError, match=r"model updates without declaring it; add Need\.UPDATES"):
         list(blind.cloud_rounds(1))
-    immediate = federation.method.with_(cloud="immediate", box_s=None)
-    blind = Federation(immediate, federation.world, Model(np.zeros(1, np.float32)), ScalarFeatures(None))
-    with pytest.raises(ValueError, match="features for grouping need cloud='barrier'"):
+    immediate = federation.method.with_(cloud=Immediate(), edge=Rounds())
+    blind = Driver(immediate, federation.world, Model(np.zeros(1, np.float32)), ScalarFeatures(None))
+    with pytest.raises(ValueError, match=r"features for grouping need a cloud that waits for them \(Barrier\)"):
         list(blind.cloud_rounds(1))

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from worlds import adding, quadratic, snapshot, world
 
 import fedloom as fl
 from fedloom.methods import METHODS
 from fedloom.simulator.book import Model, settle
+from fedloom.simulator.driver import Driver
 
 REACH = [[1, 1, 0], [0, 1, 1]]
 GOLDEN = {"n_samples": [30, 20, 50], "local_steps": 2, "edge_rounds": 2}
@@ -16,7 +16,7 @@ GOLDEN = {"n_samples": [30, 20, 50], "local_steps": 2, "edge_rounds": 2}
 def golden(method, n_rounds=1, **settings):
     """Models after every edge round (or cloud round) of the three-client quadratic example."""
     place = snapshot([1.0] * 3, REACH, home=[0, 0, 1])
-    federation = Federation(method, world(place, **(GOLDEN | settings)), Model(np.array([1.0], np.float32)))
+    federation = Driver(method, world(place, **(GOLDEN | settings)), Model(np.array([1.0], np.float32)))
     engine = quadratic([1, 2, 0.5], [-1, 2, 4])
     return federation, [
         (float(settle(state.model, engine)[0]), [float(m.row[0]) for m, _ in state.edges])
@@ -52,7 +52,7 @@ def test_fedmes_counts_clients_in_overlaps_in_full_so_that_shares_are_not_conser
 def test_without_a_cloud_no_second_and_no_byte_is_spent_on_it():
     place = snapshot([1.0] * 3, REACH, backhaul_up_s=50, backhaul_down_s=50)
     for name, time_s in (("hhfl", 104.0), ("msfedavg", 4.0)):
-        federation = Federation(METHODS[name](), world(place, **GOLDEN), Model(np.zeros(1, np.float32)))
+        federation = Driver(METHODS[name](), world(place, **GOLDEN), Model(np.zeros(1, np.float32)))
         [state] = federation.cloud_rounds(1)
         assert state.time_s == time_s
         assert ("edge_cloud" in {row["hop"] for row in federation.ledger.table()}) == (name == "hhfl")
@@ -61,7 +61,7 @@ def test_without_a_cloud_no_second_and_no_byte_is_spent_on_it():
 def test_without_a_cloud_edges_keep_their_models_when_clients_move():
     before = snapshot([1.0] * 2, [[1, 0], [0, 1]])
     after = snapshot([1.0] * 2, [[0, 1], [1, 0]])
-    federation = Federation(METHODS["msfedavg"](), world(before, after), Model(np.zeros(1, np.float32)))
+    federation = Driver(METHODS["msfedavg"](), world(before, after), Model(np.zeros(1, np.float32)))
     engine = adding(1, 10)
     edges = []
     for state in federation.cloud_rounds(2):

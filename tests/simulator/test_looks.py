@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from worlds import ScalarEngine, snapshot, world
 
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle_all
+from fedloom.simulator.driver import Driver
 from small import for_method
 
 
@@ -17,7 +17,7 @@ def adding(*amounts):
 def test_the_virtual_model_between_cloud_rounds_by_hand():
     # two cells with one client each; client 0 adds 1 a round in 1 s, client 1 adds 3 in 2 s; two edge rounds a cloud round
     place = snapshot([1.0, 2.0], [[1, 0], [0, 1]])
-    federation = Federation(
+    federation = Driver(
         make_method("hierfedavg"),
         world(place, n_samples=[300, 100], edge_rounds=2),
         Model(np.zeros(1, np.float32)),
@@ -114,7 +114,7 @@ def test_a_run_may_end_inside_a_cloud_round_and_inside_an_edge_round(name):
         pass
     assert simulation.measures[-1]["local_steps"] == 11
     done = np.bincount(np.concatenate([s.client for s in simulation.federation.timeline]), minlength=6)
-    assert (done == 6).all() and simulation.federation._step_count.tolist() == [11] * 6
+    assert (done == 6).all() and simulation.federation.machines.devices.steps.tolist() == [11] * 6
     if name == "hierfedavg":
         made["training"] = {"batch_size": 8, "local_steps": 2, "edge_rounds": 2, "cloud_rounds": 2, "lr": 0.1}
         whole = simulate(scenario(made), name, seed=3)

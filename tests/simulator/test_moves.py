@@ -2,25 +2,27 @@
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_stress import Watched
 from worlds import adding, moving, quadratic
 
 from fedloom.grouping import Topology, home_cells
+from fedloom.methods import Grouping
 from fedloom.methods.fedavg import method as fedavg
 from fedloom.methods.feduc_r import method as feduc_r
 from fedloom.methods.hierfedavg import method as hierfedavg
 from fedloom.methods.macfl_r import method as macfl_r
-from fedloom.mixing import by_size, discounted, polynomial_cloud, polynomial_edge
+from fedloom.mixing import CloudLinear, Linear, by_size, discounted, polynomial_cloud, polynomial_edge
 from fedloom.pacing import StalenessBound, fixed_deadline, lockstep, median_iqr
+from fedloom.protocol import Async, Barrier, Immediate, Rounds
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.book import Model, settle
+from fedloom.simulator.driver import Driver
 
 
 def start(method, world_):
-    return Federation(method, world_, Model(np.zeros(1, np.float32)))
+    return Driver(method, world_, Model(np.zeros(1, np.float32)))
 
 
 def play(method, world_, engine, n_rounds):
@@ -37,13 +39,13 @@ def test_members_are_those_at_home_when_the_round_opens():
     # edge 1 runs its first round, without anybody, in no time, and its second with client 1, if it is idle: it is not, until 5 s
     assert sent == [(1, [0, 0], [0, 1], 0.0), (2, [0], [0], 5.0), (3, [0, 0], [0, 1], 6.0)]
     assert seen[0][0] == 11.0
-    assert federation._handovers == 2 and federation._n_updates == 5
+    assert federation.scenes.handovers == 2 and federation._n_updates == 5
 
 
 def test_a_late_update_is_merged_once_where_its_client_is():
     # client 1 works 25 s for edge 0 (deadline 10 s) and belongs to edge 1 from the second edge round on
     homes = [[0, 0, 1], [0, 0, 1], [0, 1, 1]]
-    method = hierfedavg().with_(pace=fixed_deadline(10.0), weigh_edge=discounted("delta"))
+    method = hierfedavg().with_(edge=Rounds(pace=fixed_deadline(10.0)), merge_edge=Linear(discounted("delta")))
     seen, federation = play(method, moving(homes, 2, [10.0, 25.0, 9.0], edge_rounds=4), adding(1, 8, 0), 1)
     late = next(s for s in federation.timeline if 1 in s.client)
     at = late.client.tolist().index(1)
@@ -63,7 +65,7 @@ def test_an_update_is_not_merged_in_a_round_before_it_was_sent():
         ages.extend(arrivals.staleness.tolist())
         return by_size(arrivals)
 
-    method = hierfedavg().with_(pace=fixed_deadline(6.0), weigh_edge=weigh)
+    method = hierfedavg().with_(edge=Rounds(pace=fixed_deadline(6.0)), merge_edge=Linear(weigh))
     play(method, moving(homes, 2, [1.0, 7.0, 6.0], edge_rounds=6), adding(0, 0, 0), 2)
     assert min(ages) >= 0 and max(ages) > 0
 
@@ -128,20 +130,16 @@ def travels(draw):
     """Homes of nine clients in three cells over 12 edge rounds, times, and a mixture of parts."""
     homes = draw(st.lists(st.lists(st.integers(0, 2), min_size=9, max_size=9), min_size=2, max_size=12))
     step_s = draw(st.lists(st.floats(0.1, 9.0), min_size=9, max_size=9))
-    edge, cloud = draw(st.sampled_from(["rounds", "rounds", "async"])), draw(st.sampled_from(["barrier", "immediate"]))
+    paces = [lockstep, median_iqr(0.0), median_iqr(0.5, early_close=False), fixed_deadline(2.0)]
+    edge = draw(st.sampled_from([*(Rounds(pace=pace) for pace in paces), Async(), Async()]))
+    weighings = [polynomial_edge()] if edge.at_once else [by_size, discounted("delta")]
     parts = {
         "edge": edge,
-        "cloud": cloud,
-        "group": draw(st.sampled_from([home_cells, clusters])),
-        "pace": draw(
-            st.sampled_from([lockstep, median_iqr(0.0), median_iqr(0.5, early_close=False), fixed_deadline(2.0)])
-        ),
-        "weigh_edge": polynomial_edge() if edge == "async" else draw(st.sampled_from([by_size, discounted("delta")])),
-        "weigh_cloud": polynomial_cloud(),
-        "regroup": "once",
+        "cloud": draw(st.sampled_from([Barrier(), Immediate(), Immediate(bound=StalenessBound(s_max=1))])),
+        "group": Grouping(draw(st.sampled_from([home_cells, clusters])), when="once"),
+        "merge_edge": Linear(draw(st.sampled_from(weighings))),
+        "merge_cloud": CloudLinear(polynomial_cloud()),
     }
-    if cloud == "immediate" and draw(st.booleans()):
-        parts["bound"] = StalenessBound(s_max=1)
     settings_ = {
         "edge_rounds": draw(st.integers(1, 3)),
         "clients_per_round": draw(st.sampled_from([None, 1, 2])),
@@ -161,8 +159,7 @@ def test_nothing_is_lost_or_counted_twice(travel):
         times.append(state.time_s)
         assert state.topology.cover.sum() == 9 and (state.topology.cover.sum(axis=0) == 1).all()  # nobody is lost
     assert times == sorted(times)
-    under_way = sum(len(f.positions) for f in federation._flights())
-    assert federation.sent == len(federation.merged) + under_way and federation._n_updates == len(federation.merged)
+    federation.check_updates()
     merged = np.concatenate([s.merged_s for s in federation.timeline])
     arrival = np.concatenate([s.arrival_s for s in federation.timeline])
     assert np.isfinite(merged).sum() == len(federation.merged)

@@ -4,15 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation, World
 from worlds import FixedFleet
 
 from fedloom.fleet import Link
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Need, Topology
+from fedloom.protocol import Barrier
 from fedloom.radio import airtime_s
 from fedloom.simulator import make_method
 from fedloom.simulator.book import Model
+from fedloom.simulator.driver import Driver
 from fedloom.simulator.planning import (
     SERVER_W,
     Work,
@@ -27,6 +28,7 @@ from fedloom.simulator.planning import (
     predict,
 )
 from fedloom.simulator.simple_plans import heads_in_the_middle
+from fedloom.simulator.world import World
 
 WORK = Work(model_bytes=40_000, local_steps=3, edge_rounds=4)
 
@@ -70,7 +72,7 @@ def simulated(devices, method, topology, work):
         local_steps=work.local_steps,
         edge_rounds=work.edge_rounds,
     )
-    federation = Federation(method.with_(group=lambda view, rng: topology), world, Model())
+    federation = Driver(method.with_(group=lambda view, rng: topology), world, Model())
     return next(federation.cloud_rounds(1)), federation.ledger
 
 
@@ -131,7 +133,7 @@ def test_methods_see_the_links_that_a_plan_is_charged(seed):
         seen.update(cloud_s=view.uplink.seconds(view.model_bits))
         return topology
 
-    make_plan(devices, make_method("ltc").with_(group=group, pace=make_method("ddc").pace, box_s=None), WORK, rng)
+    make_plan(devices, make_method("ltc").with_(group=group, edge=make_method("ddc").edge), WORK, rng)
     head = topology.host[topology.cover.argmax(axis=0)]
     ways = exchange_of(devices, topology, head, np.ones(14, bool), 8.0 * WORK.model_bytes)
     own = np.arange(14)
@@ -148,7 +150,7 @@ def test_methods_see_the_links_that_a_plan_is_charged(seed):
 def test_who_sends_in_turn_is_told_from_who_sends_side_by_side():
     devices, topology = fleet(9, 1), random_topology(9, 3, 1)
     plain, in_turn = (
-        predict(devices, make_method("ddc").with_(cloud_uplink=uplink), topology, WORK)
+        predict(devices, make_method("ddc").with_(cloud=Barrier(uplink=uplink)), topology, WORK)
         for uplink in (None, lambda ready_s, upload_s: ready_s.max() + np.cumsum(upload_s))
     )
     assert plain.side_by_side_s == plain.time_s == in_turn.side_by_side_s < in_turn.time_s

@@ -101,7 +101,7 @@ def test_noise_of_a_client_that_sends_to_the_cloud_is_its_own():
     start = None
     for _ in simulation.rounds():
         start = simulation.federation.model.row if start is None else start
-    std = simulation.federation._scene.noise_std
+    std = simulation.federation.scenes.now.noise_std
     n = simulation.world.n_samples
     expected = start.astype(np.float64)
     for k in range(30):

@@ -1,13 +1,16 @@
 """Whole runs on small generated data: equalities that must hold bit for bit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fedloom.data import gaussian_mixture
 from fedloom.grouping import all_cells
-from fedloom.methods import METHODS
-from fedloom.mixing import by_split_size, polynomial_cloud, polynomial_edge
+from fedloom.methods import METHODS, Grouping, Local
+from fedloom.mixing import CloudLinear, Linear, by_split_size, polynomial_cloud, polynomial_edge
 from fedloom.pacing import median_iqr
+from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.training.models import mlp
 
@@ -16,14 +19,19 @@ VARIANTS = {
     "hierfedavg": lambda: make_method("hierfedavg"),
     "reported": lambda: make_method("hierfedavg:cloud_weights=reported"),
     "fedprox": lambda: make_method("fedprox:mu=0.5"),
-    "overlap": lambda: make_method("hierfedavg").with_(group=all_cells, weigh_edge=by_split_size),
-    "deadline": lambda: make_method("hierfedavg").with_(pace=median_iqr(0.0)),
-    "async edge": lambda: make_method("hierfedavg").with_(edge="async", weigh_edge=polynomial_edge()),
-    "immediate cloud": lambda: make_method("hierfedavg").with_(cloud="immediate", weigh_cloud=polynomial_cloud()),
-    "async everywhere": lambda: make_method("hierfedavg").with_(
-        edge="async", weigh_edge=polynomial_edge(), cloud="immediate", weigh_cloud=polynomial_cloud()
+    "overlap": lambda: make_method("hierfedavg").with_(group=all_cells, merge_edge=Linear(by_split_size)),
+    "deadline": lambda: make_method("hierfedavg").with_(edge=Rounds(pace=median_iqr(0.0))),
+    "async edge": lambda: make_method("hierfedavg").with_(edge=Async(), merge_edge=Linear(polynomial_edge())),
+    "immediate cloud": lambda: make_method("hierfedavg").with_(
+        cloud=Immediate(), merge_cloud=CloudLinear(polynomial_cloud())
     ),
-    "boxed": lambda: make_method("hierfedavg").with_(box_s=3.0),
+    "async everywhere": lambda: make_method("hierfedavg").with_(
+        edge=Async(),
+        merge_edge=Linear(polynomial_edge()),
+        cloud=Immediate(),
+        merge_cloud=CloudLinear(polynomial_cloud()),
+    ),
+    "boxed": lambda: make_method("hierfedavg").with_(edge=TimeBox(seconds=3.0)),
 }
 
 
@@ -175,10 +183,41 @@ def test_bad_methods_are_explained(text, message):
 
 
 def test_a_method_is_composed_of_parts():
-    variant = make_method("fedprox").with_(edge="async")
-    assert variant.edge == "async" and variant.proximal == 0.01
-    for wrong in ({"edge": "sometimes"}, {"cloud": "seldom"}, {"regroup": "often"}, {"box_s": -1.0}):
-        with pytest.raises(ValueError, match="must be"):
-            variant.with_(**wrong)
-    with pytest.raises(ValueError, match="a time box needs"):
-        variant.with_(box_s=1.0)
+    variant = make_method("fedprox").with_(edge=Async())
+    assert variant.edge == Async() and variant.local == Local(proximal=0.01)
+    other = variant.with_(group=all_cells)
+    assert other.group == replace(variant.group, rule=all_cells) and other.group.when == variant.group.when
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Grouping(all_cells, when="often"), "when must be one of once, moved, cloud-round; got 'often'"),
+        (lambda: Grouping(all_cells, feature_s=np.inf), "feature_s must be finite, so that grouping ends, got inf"),
+        (lambda: Local(proximal=-1.0), "proximal must be at least 0, got -1"),
+        (lambda: Rounds(rounds=0), "rounds must be a whole number of at least 1, got 0"),
+        (lambda: Async(rounds=0), "rounds must be a whole number of at least 1, got 0"),
+        (lambda: TimeBox(seconds=-1.0), "box_s must be above 0, got -1"),
+        (lambda: Barrier(warmup=-1), "warmup must be a whole number of at least 0, got -1"),
+        (lambda: Barrier(cluster_share=1.5), r"cluster_share must be between 0 and 1, got 1\.5"),
+        (lambda: Immediate(adapt_every=-1), "adapt_every must be a whole number of at least 0, got -1"),
+    ],
+)
+def test_bad_parts_are_explained(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    ("part", "option"),
+    [
+        *((Async, name) for name in ("pace", "seconds")),
+        *((Rounds, name) for name in ("seconds", "warmup")),
+        *((Immediate, name) for name in ("cluster_share", "warmup", "drop_late", "uplink")),
+        *((Barrier, name) for name in ("bound", "adapt_every")),
+        *((NoCloud, name) for name in ("cluster_share", "warmup", "drop_late", "uplink", "bound", "adapt_every")),
+    ],
+)
+def test_a_part_has_no_option_that_makes_no_sense_for_it(part, option):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
+        part(**{option: 1})

@@ -5,56 +5,80 @@ import random
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 
 from fedloom.grouping import all_cells, home_cells, one_cloud
-from fedloom.mixing import by_reported, by_size, by_split_size, by_total, polynomial_cloud, polynomial_edge
+from fedloom.methods import Grouping
+from fedloom.mixing import (
+    CloudLinear,
+    Linear,
+    by_reported,
+    by_size,
+    by_split_size,
+    by_total,
+    polynomial_cloud,
+    polynomial_edge,
+)
 from fedloom.pacing import fixed_deadline, lockstep, median_iqr
+from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
 from fedloom.simulator import Simulation, make_method, scenario
+from fedloom.simulator.driver import Driver
 from small import SMALL
 
 pytestmark = pytest.mark.slow
 
 
-class Watched(Federation):
-    """A federation that checks every event and counts what is sent and merged."""
+class Watched(Driver):
+    """A federation that checks everything that happens and counts what is sent and merged."""
 
     def __init__(self, *args, **options):
         self.sent, self.merged = 0, set()
         super().__init__(*args, **options)
+        foresee = self.clock.foresee
 
-    def _schedule(self, t_s, kind, subject):
-        assert self.time_s <= t_s < np.inf
-        super()._schedule(t_s, kind, subject)
+        def checked(at_s, happening):
+            assert self.clock.now_s <= at_s < np.inf
+            foresee(at_s, happening)
 
-    def _dispatch(self, clients, steps, *starts):
-        assert len(set(clients.tolist())) == len(clients) and (self._group_of[clients] >= 0).all()
-        assert not (self.method.edge == "async" and set(clients.tolist()) & set(self._working))
+        self.clock.foresee = checked
+
+    def _send(self, action):
+        clients, roster = action.client.tolist(), self.machines.roster
+        assert len(set(clients)) == len(clients) and (roster.group_of[clients] >= 0).all()
+        at_work = [client for flight in roster.working.values() for client in flight.client.tolist()]
+        assert len(set(at_work)) == len(at_work)
         self.sent += len(clients)
-        return super()._dispatch(clients, steps, *starts)
+        super()._send(action)
 
-    def _merge(self, i, flights, now):
-        for flight in flights:
-            new = {(flight.dispatch, p) for p in flight.positions.tolist()}
-            assert not new & self.merged
-            self.merged |= new
-            assert (flight.arrives_s <= self.time_s + 2e-9).all() and (now >= flight.left_at).all()
-        super()._merge(i, flights, now)
+    def _merge(self, action):
+        new = set()
+        for part in action.parts:
+            names = [name for flight in part.flights for name in flight.names]
+            assert len(set(names)) == len(names)
+            new |= set(names)
+            assert all((flight.arrives_s <= self.clock.now_s + 2e-9).all() for flight in part.flights)
+            assert (part.arrivals.staleness >= 0).all()
+        assert not new & self.merged and len(new) == action.n_updates
+        self.merged |= new
+        super()._merge(action)
+        for model in (self.held.edges[part.aggregator] for part in action.parts):
+            assert sum(w for _, w in model.models) + sum(w.sum() for _, _, w in model.jobs) == pytest.approx(1.0)
 
-    def _merged(self, n, flights, now):
-        model = super()._merged(n, flights, now)
-        total = sum(w for _, w in model.models) + sum(w.sum() for _, _, w in model.jobs)
-        assert total == pytest.approx(1.0)
-        return model
+    def check_updates(self):
+        """Whatever was sent has been merged or is under way, or was dropped, if the cloud does that."""
+        found = len(self.merged) + sum(map(len, self.machines.flights()))
+        assert self._n_updates == len(self.merged)
+        assert self.sent == found or (self.method.cloud == Barrier(drop_late=True) and self.sent > found)
 
     def check(self, simulation):
-        under_way = sum(len(f.positions) for f in self._flights())
-        assert self.sent == len(self.merged) + under_way and self._n_updates == len(self.merged)
+        self.check_updates()
+        keys = ["time_s", "energy_j", "bytes", "updates"]
+        if self.method.cloud.exists:  # else steps are those of a mean, in which cells without clients do not count
+            keys.append("local_steps")
         for earlier, later in zip(simulation.measures, simulation.measures[1:]):
-            assert all(earlier[key] <= later[key] for key in ("time_s", "local_steps", "energy_j", "bytes", "updates"))
-        if self.method.cloud == "barrier" and self.method.box_s is None:
+            assert all(earlier[key] <= later[key] for key in keys)
+        if self.method.cloud.waits and self.method.edge.box_s is None:
             training = simulation.scenario.training
-            assert max(g.n_rounds for g in self._groups) == training.edge_rounds * training.cloud_rounds
+            assert max(edge.n_rounds for edge in self.machines.edges) == training.edge_rounds * training.cloud_rounds
 
 
 def random_scenario(rnd):
@@ -91,29 +115,26 @@ def random_scenario(rnd):
 
 def random_method(rnd, moves):
     group = rnd.choice([home_cells, home_cells, all_cells, one_cloud])
-    edge, cloud = rnd.choice(["rounds", "async"]), rnd.choice(["barrier", "immediate"])
-    if group is all_cells and moves:
-        cloud = "barrier"  # overlaps change who works together, which an immediate cloud refuses
+    asynchronous, cloud = rnd.random() < 0.5, rnd.choice([Barrier(), Barrier(drop_late=True), NoCloud(), Immediate()])
+    if group is all_cells and moves and not cloud.waits:
+        cloud = Barrier()  # overlaps change who works together, which an immediate cloud refuses
     slow = fixed_deadline(rnd.choice([0.05, 0.5, 2, 20]))
     weighings = [by_split_size if group is all_cells else by_size, polynomial_edge()]
-    parts = {
-        "group": group,
-        "edge": edge,
-        "cloud": cloud,
-        "regroup": rnd.choice(["moved", "cloud-round"]),
-        "pace": rnd.choice([lockstep, median_iqr(0.5, rnd.random() < 0.5), median_iqr(0.0), slow]),
-        "weigh_edge": polynomial_edge() if edge == "async" else rnd.choice(weighings),
-        "weigh_cloud": rnd.choice([by_total, by_reported, polynomial_cloud()])
-        if cloud == "barrier"
-        else polynomial_cloud(),
-    }
-    if edge == "rounds" and cloud == "barrier" and rnd.random() < 0.3:
-        parts["box_s"] = rnd.choice([0.5, 3.0, 11.0])
-    return make_method("hierfedavg").with_(**parts)
+    pace = rnd.choice([lockstep, median_iqr(0.5, rnd.random() < 0.5), median_iqr(0.0), slow])
+    edges = [Rounds(pace=pace), Rounds(pace=pace), TimeBox(pace=pace, seconds=rnd.choice([0.5, 3.0, 11.0]))]
+    return make_method("hierfedavg").with_(
+        group=Grouping(group, when=rnd.choice(["moved", "cloud-round"])),
+        edge=Async() if asynchronous else rnd.choice(edges),
+        cloud=cloud,
+        merge_edge=Linear(polynomial_edge() if asynchronous else rnd.choice(weighings)),
+        merge_cloud=CloudLinear(
+            rnd.choice([by_total, by_reported, polynomial_cloud()]) if cloud.waits else polynomial_cloud()
+        ),
+    )
 
 
 def play(made, method, seed, monkeypatch, **options):
-    monkeypatch.setattr("fedloom.simulator.simulation.Federation", Watched)
+    monkeypatch.setattr("fedloom.simulator.simulation.Driver", Watched)
     simulation = Simulation(scenario(made), method, seed, n_workers=1, **options)
     for _ in simulation.rounds():
         pass

@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
-from fedloom.simulator.federation import Federation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import snapshot, world
 
 from fedloom.grouping import Topology
+from fedloom.protocol import TimeBox
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.book import Model
+from fedloom.simulator.driver import Driver
 
 BOXED = ["ltc", "fedmds", "fedmds_plus", "dcliques", "random_clusters"]
 
@@ -45,7 +46,7 @@ def test_rounds_executed_are_those_that_fit_as_planned(name, broadcast):
         for state in simulation.federation.cloud_rounds(2):
             planned_s = np.asarray(state.topology.notes["round_s"])
             expected = np.floor(box_s / planned_s + 1e-9).astype(int)
-            groups = [g.aggregators for g in simulation.federation._groups]
+            groups = [g.aggregators for g in simulation.federation.machines.edges]
             assert [int(a) for (a,) in groups] == list(range(len(planned_s)))
             assert state.group_rounds.tolist() == expected.tolist()
 
@@ -61,7 +62,7 @@ def test_a_time_box_is_kept_under_jitter_and_who_does_not_fit_is_late(sigma):
     for state in simulation.federation.cloud_rounds(2):
         ways = state.up_s  # clusters report when the box is over; their reports take the time of the way to the cloud
         assert np.isfinite(ways).all()
-        cloud = simulation.federation._scene.exchange
+        cloud = simulation.federation.scenes.now.exchange
         over = before_s + cloud.cloud_down.seconds.max() + 60 + cloud.cloud_up.seconds.max()
         assert state.time_s <= over + 1e-6
         before_s, late = state.time_s, state.n_late
@@ -75,12 +76,12 @@ def test_a_box_by_hand():
     # one head (client 0), members of 4 s and 6 s a round: 6 s as planned, three rounds in 20 s; then jitter makes them 9 s
     place = snapshot([1.0, 4.0, 6.0], [[1, 1, 1]], cloud_s=1.0)
     topology = Topology.of_heads([np.arange(3)], np.array([0]), 3)
-    method = make_method("random_clusters").with_(group=lambda view, rng: topology, box_s=20.0)
-    federation = Federation(method, world(place), Model(None))
+    method = make_method("random_clusters").with_(group=lambda view, rng: topology, edge=TimeBox(seconds=20.0))
+    federation = Driver(method, world(place), Model(None))
     (state,) = federation.cloud_rounds(1)
     assert state.group_rounds.tolist() == [3] and state.time_s == pytest.approx(20 + 1)
-    slow = Federation(method, world(place), Model(None))
-    slow._jitter = lambda clients, purpose, *when: np.full(len(clients), 1.5)
+    slow = Driver(method, world(place), Model(None))
+    slow.errands.jitter = lambda scene, clients, purpose, *when: np.full(len(clients), 1.5)
     (state,) = slow.cloud_rounds(1)
     # rounds end at 9 and 18 s; the third begins, and at 20 s only client 0 (1.5 s) is back: two are late
     assert state.group_rounds.tolist() == [3] and state.time_s == pytest.approx(20 + 1)
@@ -92,8 +93,8 @@ def test_a_box_by_hand():
 def test_rounds_that_fill_a_box_to_the_last_second_fit(step_s, n):
     place = snapshot([step_s, step_s / 2], [[1, 1]], cloud_s=1.0)
     topology = Topology.of_heads([np.arange(2)], np.array([0]), 2)
-    method = make_method("random_clusters").with_(group=lambda view, rng: topology, box_s=n * step_s)
-    (state,) = Federation(method, world(place), Model(None), keep_timeline=False).cloud_rounds(1)
+    method = make_method("random_clusters").with_(group=lambda view, rng: topology, edge=TimeBox(seconds=n * step_s))
+    (state,) = Driver(method, world(place), Model(None), keep_timeline=False).cloud_rounds(1)
     assert state.group_rounds.tolist() == [n] and state.n_late == 0
 
 

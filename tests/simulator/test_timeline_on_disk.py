@@ -132,7 +132,7 @@ def test_an_interrupted_write_leaves_what_was_there(tmp_path):
 @pytest.mark.parametrize("method", ["hierfedavg", "csahfl", "fedat:n_tiers=3"])
 def test_a_record_does_not_depend_on_where_the_lines_were(small, tmp_path, method, monkeypatch):
     for name, chunk in (("memory", 10**6), ("disk", 4)):
-        monkeypatch.setattr("fedloom.simulator.federation.Timeline", partial(Timeline, chunk))
+        monkeypatch.setattr("fedloom.simulator.errands.Timeline", partial(Timeline, chunk))
         record(Simulation(scenario(small), make_method(method)), method, tmp_path / name)
     found = [polars.read_parquet(tmp_path / name / "timeline.parquet") for name in ("memory", "disk")]
     assert found[0].height > 8 and found[0].equals(found[1])

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-from fedloom.simulator.federation import World
 
 from fedloom.fleet import ComputeSettings, Link, Snapshot
 from fedloom.grouping import Topology
+from fedloom.simulator.world import World
 from fedloom.training.engine import Scores
 from fedloom.training.rule import LocalRule
 
