@@ -333,9 +333,17 @@ def test_ids_and_titles_are_no_markup(here):
 @pytest.mark.parametrize(
     ("files", "args", "message"),
     [
-        ({"g.npz": b"PK\x03\x04 broken"}, ["bare.csv", "--gradients", "g.npz"], "g.npz cannot be read as gradients"),
-        ({"g.npy": b"xx"}, ["bare.csv", "--gradients", "g.npy"], "damaged or no file of numpy"),
-        ({"g.csv": b"\xff\xfe1"}, ["bare.csv", "--gradients", "g.csv"], "g.csv: expected numbers as text"),
+        (
+            {"g.npz": b"PK\x03\x04 broken"},
+            ["bare.csv", "--gradients", "g.npz"],
+            "g.npz: cannot be read as an .npz file of 11 bytes",
+        ),
+        (
+            {"g.npy": b"xx"},
+            ["bare.csv", "--gradients", "g.npy"],
+            "g.npy: no header of an array .*; the file is damaged",
+        ),
+        ({"g.csv": b"\xff\xfe1"}, ["bare.csv", "--gradients", "g.csv"], "g.csv, line 1: not a text file: byte 0xff"),
         ({"far.csv": b"x_m,y_m\n1e200,0\n0,0"}, ["far.csv"], "line 2, column x_m: expected a number in"),
         ({}, ["bare.csv", "--server", "1e200,0"], "a point must be within 1e.09 m"),
         ({"out": b""}, ["bare.csv", "--out", "out"], "out is a file; --out is the folder"),

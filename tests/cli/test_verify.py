@@ -21,9 +21,10 @@ def fedloom(*args):
 
 @pytest.fixture
 def runs(small, tmp_path):
-    """Two finished runs, one with its report, somewhere below a folder, and one that has just begun."""
+    """Two finished runs, one with its report, somewhere below a folder, and one that has just begun: with one checkpoint."""
     for name, method in (("a/x-s0", "hierfedavg"), ("a/b/y-s0", "fedavg")):
-        record(Simulation(scenario(small), make_method(method), 0, n_workers=1), method, tmp_path / name)
+        simulation = Simulation(scenario(small), make_method(method), 0, n_workers=1)
+        record(simulation, method, tmp_path / name, checkpoint_every_s=0)  # so that there are two checkpoints
     write_report([read_run(tmp_path / "a/x-s0")], tmp_path / "a/x-s0/report.html")
 
     def stop(done, measures):

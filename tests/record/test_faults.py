@@ -7,7 +7,7 @@ from threading import Lock
 
 import pytest
 
-from fedloom.record.files import FolderError, NotWritten
+from fedloom.record.files import FolderError, NotWritten, write_page
 from fedloom.record.folder import record
 from fedloom.record.verify import find_records, verify
 from fedloom.simulator import Simulation, make_method, scenario
@@ -140,3 +140,18 @@ def test_a_finished_run_in_a_folder_that_cannot_be_written_is_read(small, tmp_pa
     with monkeypatch.context() as patch:
         Disk(patch, PermissionError(13, "Permission denied"), 1)
         assert run(small, tmp_path / "a", resume=True) == first
+
+
+def test_a_kill_at_any_step_of_writing_the_report_leaves_a_sound_record(small, tmp_path, monkeypatch):
+    run(small, tmp_path / "a")
+    for page in (b"the first", b"the second"):
+        for at in count(1):
+            with monkeypatch.context() as patch:
+                disk = Disk(patch, Killed(), at)
+                try:
+                    write_page(tmp_path / "a/report.html", page)
+                except Killed:
+                    assert verify(tmp_path / "a").sound, (page, at)
+            if disk.steps < at:
+                break
+        assert at > 8 and verify(tmp_path / "a").sound and (tmp_path / "a/report.html").read_bytes() == page

@@ -133,12 +133,3 @@ def test_kill_9_at_any_moment(small, tmp_path):
     subprocess.run([*command, str(tmp_path / "a")], check=True, stdout=subprocess.DEVNULL)
     for file_name in ("metrics.parquet", "topology.parquet", "checkpoint/state.safetensors"):
         assert (tmp_path / "a" / file_name).read_bytes() == (tmp_path / "whole" / file_name).read_bytes()
-
-
-def test_a_record_of_other_numbers_is_not_gone_on_with(small, tmp_path, monkeypatch):
-    import fedloom.record.folder as folder_module
-
-    run(small, tmp_path / "a")
-    monkeypatch.setattr(folder_module, "NUMBERS", folder_module.NUMBERS + 1)
-    with pytest.raises(ValueError, match="numbers is 2 there and 3 here"):
-        run(small, tmp_path / "a", resume=True)

@@ -1,5 +1,7 @@
 """Checkpoints inside a cloud round: a run that goes on from any of them ends with the same bits."""
 
+from types import SimpleNamespace
+
 import pytest
 
 import fedloom.record.folder as folder_module
@@ -45,7 +47,7 @@ def test_from_every_wave_of_training_to_the_same_bits(text, tmp_path, monkeypatc
 
     monkeypatch.setattr(folder_module, "save_checkpoint", save)
     run("whole")
-    total = len(moments)
+    whole, total = list(moments), len(moments)
     assert moments == sorted(moments) and sum(waves > 0 for *_, waves in moments) >= 4
     if CASES[text] and "every" in CASES[text][0]:
         assert any(looks > 0 for _, looks, *_ in moments)
@@ -62,14 +64,30 @@ def test_from_every_wave_of_training_to_the_same_bits(text, tmp_path, monkeypatc
             run(f"{stop}")
         monkeypatch.setattr(folder_module, "save_checkpoint", save)
         assert load_checkpoint(tmp_path / f"{stop}").moment == moments[-1]
+        assert set(moments[stop:]) <= {moments[-1]}  # stopped while it writes after a round, it writes that once more
+        del moments[stop:]
         run(f"{stop}", resume=True)
-        assert len(moments) == total  # nothing was trained twice
+        assert moments == whole  # nothing was trained twice
         for file in RESULTS:
             assert (tmp_path / f"{stop}" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), (stop, file)
 
 
-def test_a_short_cloud_round_has_no_checkpoint_inside(small, tmp_path, monkeypatch):
-    seen = []
-    monkeypatch.setattr(folder_module, "save_checkpoint", lambda folder, checkpoint, identity: seen.append(checkpoint))
-    record(Simulation(scenario(small), make_method("hierfedavg"), 0, n_workers=1), "hierfedavg", tmp_path / "a")
-    assert [(c.cloud_round, c.waves) for c in seen] == [(1, 0), (2, 0), (3, 0), (4, 0)]
+def test_short_cloud_rounds_have_no_checkpoint_inside_and_writing_takes_half_a_hundredth_of_the_time(
+    small, tmp_path, monkeypatch
+):
+    """Rounds of 1 s, writing takes 12.5 ms: at most every 2.5 s, after the first and, what is left, after the last one."""
+    now_s, seen = 0.0, []
+
+    def pass_time(seconds):
+        nonlocal now_s
+        now_s += seconds
+
+    def save(folder, checkpoint, identity):
+        seen.append((checkpoint.cloud_round, checkpoint.waves))
+        pass_time(0.0125)
+
+    monkeypatch.setattr(folder_module, "time", SimpleNamespace(perf_counter=lambda: now_s))
+    monkeypatch.setattr(folder_module, "save_checkpoint", save)
+    simulation = Simulation(scenario(small, ["training.cloud_rounds=9"]), make_method("hierfedavg"), 0, n_workers=1)
+    record(simulation, "hierfedavg", tmp_path / "a", on_round=lambda done, measures: pass_time(1.0))
+    assert seen == [(1, 0), (4, 0), (7, 0), (9, 0)]

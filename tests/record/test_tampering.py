@@ -39,14 +39,15 @@ def run(folder, method="hierfedavg", seed=1, stop=None, changes=(), **options):
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory):
-    """Finished: whole, and others of another seed, method and scenario. Unfinished, after 3 of 6 rounds: half."""
+    """Finished: whole, and others of another seed, method and scenario. Unfinished, after 3 of 6 rounds: half, with a
+    checkpoint after round 3 and the one before it, in round 3."""
     root = tmp_path_factory.mktemp("records")
     run(root / "whole")
     run(root / "seed", seed=2)
     run(root / "method", method="fedprox:mu=0.5")
     run(root / "scenario", changes=["training.lr=0.2"])
     with pytest.raises(Stopped):
-        run(root / "half", stop=3)
+        run(root / "half", stop=3, checkpoint_every_s=0)
     return root
 
 
@@ -246,9 +247,9 @@ def test_inputs_that_have_changed_since_are_another_run(tmp_path):
     run(tmp_path / "a", resume=True, dataset=whole)
 
 
-def test_a_record_of_other_numbers_is_not_gone_on_with(tmp_path, monkeypatch):
-    with pytest.raises(Stopped):
-        run(tmp_path / "a", stop=2)
+@pytest.mark.parametrize("name", ["half", "whole"])
+def test_a_record_of_other_numbers_is_not_gone_on_with(name, records, tmp_path, monkeypatch):
+    shutil.copytree(records / name, tmp_path / "a")
     monkeypatch.setattr("fedloom.record.identity.NUMBERS", 10**6)
     with pytest.raises(FolderError, match=r"numbers.fedloom is \d+ there and 1000000 here"):
         run(tmp_path / "a", resume=True)

@@ -7,7 +7,8 @@ that a format or a library can carry, and leaves the files what they were: the s
 "sha256" is that of the manifest itself.
 
 A file and its line in the list cannot be replaced in one step, so the list goes first: while a file is being written it
-names both states, the old one (null: not there) and the new one. Whenever the process is killed, what lies there is one of them.
+names both states, the old one (null: not there) and then the new one. Whenever the process is killed, what lies there is one of
+them. Which one, says summary.json, put in its place after all others: where it is, the last (fedloom.record.verify).
 Checkpoints are not listed: they must be believed alone, and carry identity and digest themselves (fedloom.record.checkpoints).
 """
 
@@ -148,7 +149,7 @@ def state_of(path: Path) -> State:
 
 @dataclass(eq=False)
 class Manifest:
-    """The list of a folder's files. states: by name, those in which a file may be found."""
+    """The list of a folder's files. states: by name, those in which a file may be found, the newest last."""
 
     folder: Path
     identity: str

@@ -84,16 +84,24 @@ def verify(folder: Path) -> Verdict:
 
 
 def misfit_of(folder: Path, name: str, manifest: Manifest) -> Misfit | None:
-    """What is wrong with a file that stands, or should stand, in the manifest; None if it is as it should be."""
+    """What is wrong with a file that stands, or should stand, in the manifest; None if it is as it should be.
+
+    The summary is the last file of a run to be put in its place: where it is, the others are in the last state that is listed.
+    Only the report is written later.
+    """
     while True:
-        states = manifest.states.get(name)
-        if name == SUMMARY and not (folder / name).exists():
+        listed = manifest.states.get(name)
+        finished = (
+            folder / SUMMARY
+        ).exists()  # looked at before the file, which may be put in its place at this moment
+        if name == SUMMARY and not finished:
             return None  # then the run counts as unfinished, and goes on
+        states = listed[-1:] if listed and finished and name != REPORT else listed
         came = state_of(folder / name)
         if states is not None and came in states:
             return None
         newer = load_manifest(folder)  # the run may be writing at this moment
-        if newer is None or newer.states.get(name) == states:
+        if newer is None or newer.states.get(name) == listed:
             return Misfit(file=name, expected=_shown(states), found=_found(states, came), todo=_todo(name))
         manifest = newer
 
