@@ -1,13 +1,15 @@
 """A run stopped by a kill or by the disk at any of its writes leaves a sound folder, which goes on to the same bits."""
 
 import os
+import subprocess
+import sys
 from itertools import count
 from pathlib import Path
 from threading import Lock
 
 import pytest
 
-from fedloom.record.files import FolderError, NotWritten
+from fedloom.record.files import FolderError, NotWritten, write_page, write_whole
 from fedloom.record.folder import record
 from fedloom.record.verify import find_records, verify
 from fedloom.simulator import Simulation, make_method, scenario
@@ -140,3 +142,17 @@ def test_a_finished_run_in_a_folder_that_cannot_be_written_is_read(small, tmp_pa
     with monkeypatch.context() as patch:
         Disk(patch, PermissionError(13, "Permission denied"), 1)
         assert run(small, tmp_path / "a", resume=True) == first
+
+
+def test_what_a_killed_process_left_beside_a_file_is_taken_away_when_it_is_written_again(small, tmp_path):
+    """A process that runs may be writing: its file stays, as do files of other names."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    run(small, tmp_path)
+    left = [tmp_path / f"{name}.{gone.pid}.tmp" for name in ("report.html", "page.html", "manifest.json")]
+    others = [tmp_path / f"report.html.{os.getppid()}.tmp", tmp_path / f"x.report.html.{gone.pid}.tmp"]
+    for path in (*left, *others):
+        path.write_bytes(b"half")
+    write_page(tmp_path / "report.html", b"whole")
+    write_whole(tmp_path / "page.html", b"whole")
+    assert not any(path.exists() for path in left) and all(path.exists() for path in others)
