@@ -70,6 +70,7 @@ def test_errors_are_one_clear_line_with_the_right_exit_code(error, code, words, 
 
     monkeypatch.setattr("fedloom.cli.app.app", fails)
     monkeypatch.setattr("fedloom.cli.ends.end_on_sigterm", lambda: None)
+    monkeypatch.setattr("fedloom.cli.ends.end_at_once", lambda: None)
     with pytest.raises(SystemExit) as end:
         fedloom.cli.main()
     said = capsys.readouterr().err
@@ -91,6 +92,27 @@ def test_sigterm_ends_a_run_like_ctrl_c(here):
     process.terminate()
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143 and "--resume goes on from there" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_command_line_is_imported_is_one_line(tmp_path, number, code):
+    """The first import of `fedloom.cli.app` is where the signal comes."""
+    (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-m", "fedloom"], env=environment, capture_output=True, text=True)
+    assert ended.returncode in (code, -number) and ended.stderr == "fedloom: stopped\n"
+
+
+def test_a_signal_after_the_last_word_is_no_traceback():
+    """While Python ends itself there is nobody who could catch what a handler raises."""
+    text = (
+        "import atexit, os, signal, sys, fedloom.cli\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+        "sys.argv = ['fedloom', '--version']\n"
+        "fedloom.cli.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGTERM and ended.stderr == ""
 
 
 def alive(pids):

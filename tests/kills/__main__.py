@@ -15,8 +15,10 @@ from .zygote import imported
 
 imported()
 
-from .commands import KINDS, Case, cases_of, compare_case
-from .trial import Reference, Story, trial, undisturbed
+from .commands import KINDS, Case, cases_of, compare_case, run_case
+from .trial import Reference, Story, trial, undisturbed, warmed
+
+SHOWN = 100  # hits between two tables on the way
 
 
 def main() -> int:
@@ -36,10 +38,12 @@ def main() -> int:
             print(*story.told, sep="\n")
             return int(bool(story.faults))
         stories: list[Story] = []
-        number = given.seed
-        while sum(story.hits.total() for story in stories) < given.n:
+        number, n_hits = given.seed, 0
+        while n_hits < given.n:
             story = bench.try_one(number)
             stories.append(story)
+            if n_hits // SHOWN < (n_hits := n_hits + story.hits.total()) // SHOWN < given.n // SHOWN:
+                print(f"{n_hits} of {given.n}, {time.perf_counter() - begun:.0f} s\n{table(stories)}", flush=True)
             if story.faults:
                 print(f"trial {number} ({story.case.name}): {'; '.join(story.faults)}")
                 chosen = "".join(f" --command {kind}" for kind in given.command or [])
@@ -56,6 +60,7 @@ class _Bench:
     def __init__(self, place: Path, kinds: list[str]) -> None:
         self.place, self.kinds = place, kinds
         self._references: dict[str, Reference] = {}
+        warmed(run_case("hhfl", hurried=True), place)
         runs = place / "runs"
         if "report" in kinds:
             undisturbed(compare_case(2), place)

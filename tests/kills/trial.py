@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from .commands import Case, left_by
-from .zygote import forked
+from .zygote import forked, learnt
 
 HANG_S = 180.0  # on a machine that has other things to do
-ORPHAN_S = 5.0  # so long a process may outlive the command; the documents promise one second, of a machine that is not busy
+ORPHAN_S = (
+    5.0  # so long a process may outlive the command; the documents promise one second, of a machine that is not busy
+)
 MOST_HITS = 5
 AGAIN = 0.45  # how often a repeated command is hit again
 AIMED = 0.4  # how often a file that is being written is waited for
@@ -61,6 +63,14 @@ class Reference:
 
     left: dict[str, Any]
     seconds: float
+
+
+def warmed(case: Case, place: Path) -> None:
+    """Have a child run the command, and import what it has imported: the next ones need not."""
+    with _fresh(place) as (folder, said):
+        case.prepare(folder)
+        os.waitpid(forked(case.argv, folder, said, hurried=case.hurried, modules=place / "modules"), 0)
+        learnt(place / "modules")
 
 
 def undisturbed(case: Case, place: Path) -> Reference:

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import importlib
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -19,7 +21,8 @@ N_WORKERS = 2  # of compare and reproduce
 def imported() -> None:
     """Import what commands import, without threads of numeric libraries; before anything else imports them.
 
-    Not polars: it starts threads when it is imported, so every child does that itself.
+    What polars starts when it is imported (a thread of its allocator, which starts anew in a child, and one that looks after
+    files of tables larger than memory) is not missed.
     """
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
@@ -50,10 +53,27 @@ def imported() -> None:
     n_threads = len(list(Path("/proc/self/task").iterdir()))
     if n_threads != 1:
         raise RuntimeError(f"{n_threads} threads run after imports: a fork would not have them")
+    import polars.io.plugins  # noqa: F401
 
 
-def forked(argv: Sequence[str], folder: Path, said: Path, *, hurried: bool) -> int:
-    """Start the command in a child, in a session of its own; its words go to `said`. Returns its process id."""
+def learnt(modules: Path) -> None:
+    """Import what a command in a child has imported besides (see `forked`), and pack the pages' code once for all."""
+    from plotly.offline import get_plotlyjs
+
+    from fedloom.record import report
+
+    for name in modules.read_text().split():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    report._packed = lru_cache(report._packed)
+    report._packed(get_plotlyjs())
+
+
+def forked(argv: Sequence[str], folder: Path, said: Path, *, hurried: bool, modules: Path | None = None) -> int:
+    """Start the command in a child, in a session of its own; its words go to `said`. Returns its process id.
+
+    modules: a file for the names of all modules that it has at its end.
+    """
     pid = os.fork()
     if pid:
         return pid
@@ -63,6 +83,8 @@ def forked(argv: Sequence[str], folder: Path, said: Path, *, hurried: bool) -> i
         _speak_to(said)
         os.chdir(folder)
         code = _called(argv, hurried)
+        if modules is not None:
+            modules.write_text("\n".join(sys.modules))
     finally:
         with contextlib.suppress(BaseException):
             sys.stdout.flush()
