@@ -15,3 +15,8 @@ while a file is half written, and repeats it, `run` with --resume, perhaps to be
 Commands run in children of a process that has imported everything and started no thread, so that a trial takes tenths of a
 second; some are processes of their own, with the torch engine and two workers.
 """
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the small scenario that tests have in common

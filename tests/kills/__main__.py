@@ -9,14 +9,9 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the small scenario of the tests
-
-from .zygote import imported
-
-imported()
-
 from .commands import KINDS, Case, cases_of, compare_case, run_case
 from .trial import Reference, Story, trial, undisturbed, warmed
+from .zygote import imported
 
 SHOWN = 100  # hits between two tables on the way
 
@@ -28,6 +23,7 @@ def main() -> int:
     options.add_argument("--command", choices=list(KINDS), action="append", help="only this kind; may be repeated")
     options.add_argument("--only", type=int, help="one trial by its number, told in full")
     given = options.parse_args()
+    imported()
     kinds = given.command or list(KINDS)
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="fedloom-kills-") as name:
@@ -93,7 +89,10 @@ def table(stories: list[Story]) -> str:
         figures = (len(told), *hits, sum(s.aimed for s in told), sum(s.repeated for s in told), identical)
         lines.append((kind, *(f"{x:,}" for x in figures), f"{len(told) - identical:,}"))
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    rows = [" | ".join(f"{x:<{w}}" if not i else f"{x:>{w}}" for i, (x, w) in enumerate(zip(l, widths))) for l in lines]
+    rows = [
+        " | ".join(f"{text:{'>' if i else '<'}{width}}" for i, (text, width) in enumerate(zip(line, widths)))
+        for line in lines
+    ]
     last = max((story.orphan_s for story in stories), default=0.0)
     return "\n".join([*rows, f"no process outlived a command by more than {last:.1f} s"])
 

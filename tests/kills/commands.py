@@ -116,7 +116,7 @@ def plan_case(method: str) -> Case:
 def _fleet() -> str:
     rng = random.Random(0)
     lines = [
-        f"d{i},{rng.uniform(0, 900):.1f},{rng.uniform(0, 900):.1f},{rng.uniform(5, 20):.2f},{rng.randrange(50)},{rng.randrange(50)}"
+        f"d{i},{rng.randrange(900)},{rng.randrange(900)},{rng.uniform(5, 20):.2f},{rng.randrange(50)},{rng.randrange(50)}"
         for i in range(10)
     ]
     return "\n".join(["id,x_m,y_m,steps_per_s,label_a,label_b", *lines]) + "\n"

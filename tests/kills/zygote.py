@@ -16,6 +16,24 @@ from types import SimpleNamespace
 from typing import Any, NoReturn
 
 N_WORKERS = 2  # of compare and reproduce
+IMPORTED = (
+    *(
+        "matplotlib.pyplot",
+        "matplotlib.backends.backend_pdf",
+        "matplotlib.backends.backend_svg",
+        "plotly.graph_objects",
+    ),
+    *(
+        "scipy.cluster.vq",
+        "scipy.optimize",
+        "sklearn.cluster",
+        "torch.nn",
+        "fedloom.simulator",
+        "fedloom.training.native",
+    ),
+    *(f"fedloom.cli.{name}" for name in ("app", "limits", "live", "many", "plan", "reproduction", "verify", "worker")),
+    *(f"fedloom.record.{name}" for name in ("paper_figures", "plan_page", "report")),
+)
 
 
 def imported() -> None:
@@ -26,34 +44,12 @@ def imported() -> None:
     """
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"
-    import matplotlib.backends.backend_pdf
-    import matplotlib.backends.backend_svg
-    import matplotlib.pyplot
-    import plotly.graph_objects
-    import scipy.cluster.vq
-    import scipy.optimize
-    import sklearn.cluster
-    import torch.nn
-
-    import fedloom.cli.app
-    import fedloom.cli.limits
-    import fedloom.cli.live
-    import fedloom.cli.many
-    import fedloom.cli.plan
-    import fedloom.cli.reproduction
-    import fedloom.cli.verify
-    import fedloom.cli.worker
-    import fedloom.methods
-    import fedloom.record.paper_figures
-    import fedloom.record.plan_page
-    import fedloom.record.report
-    import fedloom.simulator
-    import fedloom.training.native  # noqa: F401
-
+    for name in IMPORTED:
+        importlib.import_module(name)
     n_threads = len(list(Path("/proc/self/task").iterdir()))
     if n_threads != 1:
         raise RuntimeError(f"{n_threads} threads run after imports: a fork would not have them")
-    import polars.io.plugins  # noqa: F401
+    importlib.import_module("polars.io.plugins")
 
 
 def learnt(modules: Path) -> None:
