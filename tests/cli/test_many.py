@@ -8,6 +8,7 @@ import pytest
 import fedloom.reproduce
 from fedloom.cli.many import Job, make_runs
 from fedloom.cli.reproduction import reproduce
+from fedloom.record.files import load_manifest
 from fedloom.record.runs import read_run
 from fedloom.reproduce import Claim, Item, Outcome, Paper, Plot, Series, Setup, Table
 from fedloom.reproduce.verdicts import at_least
@@ -168,7 +169,9 @@ def test_a_run_whose_curve_oscillates_says_so_at_its_end(file, tmp_path):
     assert "its curve oscillates" not in first.output and first.exit_code == 0
     metrics = tmp_path / "run" / "metrics.parquet"
     zigzag = polars.Series([0.1] + [0.5 + 0.05 * (-1) ** k for k in range(10)])
-    polars.read_parquet(metrics).with_columns(accuracy=zigzag).write_parquet(metrics)
+    content = io.BytesIO()
+    polars.read_parquet(metrics).with_columns(accuracy=zigzag).write_parquet(content)
+    load_manifest(metrics.parent).write({metrics.name: content.getvalue()})
     again = CliRunner().invoke(app, [*args, "--resume"])  # finished: it is only reported again
     assert "chosen on test data" in again.stdout and "note: its curve oscillates" in again.stderr
     answer = json.loads(CliRunner().invoke(app, [*args, "--resume", "--json", "--quiet"]).stdout)

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -187,6 +188,8 @@ def _compared(path: Path) -> Any:
         return "whole" if content.startswith(b"<!") and content.rstrip().endswith(b"</html>") else "cut off"
     if path.suffix == ".pdf":
         return "whole" if content.startswith(b"%PDF") and content.rstrip().endswith(b"%%EOF") else "cut off"
+    if path.suffix == ".md":
+        return re.sub(rb"[0-9.]+ minutes of runs", b"", content)
     return content
 
 
