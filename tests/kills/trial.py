@@ -21,8 +21,8 @@ HANG_S = 180.0  # on a machine that has other things to do
 ORPHAN_S = (
     5.0  # so long a process may outlive the command; the documents promise one second, of a machine that is not busy
 )
-MOST_HITS = 5
-AGAIN = 0.45  # how often a repeated command is hit again
+MOST_HITS = 6
+AGAIN = 0.6  # how often a repeated command is hit again
 AIMED = 0.4  # how often a file that is being written is waited for
 SIGNALS = {signal.SIGKILL: 0.8, signal.SIGTERM: 0.1, signal.SIGINT: 0.1}
 ENDS = {signal.SIGKILL: {-9}, signal.SIGTERM: {143, -15}, signal.SIGINT: {130, -2}}  # -15 and -2: before Python listens
@@ -206,6 +206,7 @@ class _Process:
         while shot.aimed and not any(folder.rglob("*.tmp")):
             if self.ended():
                 return False
+            time.sleep(0.0003)  # a file takes longer than that to be written, and the command needs the processor
         time.sleep(shot.later_s if shot.aimed else 0)
         return not self.ended()
 
