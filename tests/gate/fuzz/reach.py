@@ -21,6 +21,7 @@ MODULES = (
         "fleet/placement.py",
     ),
     *("fleet/table.py", "methods/by_name.py", "simulator/scenarios.py"),
+    *("record/checkpoints.py", "record/verify.py"),
 )
 """What parses; gate/mat.py and gate/child.py run in a process of their own, where nobody looks."""
 
