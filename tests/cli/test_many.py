@@ -44,6 +44,24 @@ def test_more_runs_than_workers_and_what_is_finished_is_left_alone(file, tmp_pat
 
 
 @pytest.mark.slow
+def test_files_of_a_finished_run_that_do_not_fit_are_made_again(file, tmp_path):
+    """The same command heals what `read_run` would refuse for ever; a record of an earlier version is told apart."""
+    all_jobs = jobs(file, tmp_path / "runs", ["fedavg", "hhfl"])
+    make_runs(all_jobs, n_jobs=1, quiet=True)
+    metrics = all_jobs[0].folder / "metrics.parquet"
+    kept = metrics.read_bytes()
+    metrics.write_bytes((all_jobs[1].folder / "metrics.parquet").read_bytes())
+    assert [job.sound for job in all_jobs] == [False, True]
+    make_runs(all_jobs, n_jobs=1, quiet=True)
+    assert metrics.read_bytes() == kept and all(job.sound for job in all_jobs)
+    (all_jobs[0].folder / "manifest.json").unlink()
+    about = json.loads((all_jobs[0].folder / "run.json").read_text())
+    (all_jobs[0].folder / "run.json").write_text(json.dumps(about | {"numbers": 2}))
+    with pytest.raises(ValueError, match=r"holds another run \(numbers is 2 there"):
+        make_runs(all_jobs, n_jobs=1, quiet=True)
+
+
+@pytest.mark.slow
 def test_a_run_that_fails_says_so_and_keeps_the_rest(file, tmp_path):
     bad = Job(
         name="bad one", scenario=tmp_path / "none.json", method="fedavg", seed=0, folder=tmp_path / "x", cloud_rounds=4
