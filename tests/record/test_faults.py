@@ -156,3 +156,16 @@ def test_what_a_killed_process_left_beside_a_file_is_taken_away_when_it_is_writt
     write_page(tmp_path / "report.html", b"whole")
     write_whole(tmp_path / "page.html", b"whole")
     assert not any(path.exists() for path in left) and all(path.exists() for path in others)
+
+
+def test_a_page_is_the_old_one_or_the_new_one_wherever_its_write_is_cut_off(tmp_path, monkeypatch):
+    page = tmp_path / "report.html"
+    with monkeypatch.context() as patch:
+        disk = Disk(patch, Killed())
+        write_page(page, b"old")
+    assert disk.steps >= 4
+    for at in range(1, disk.steps + 1):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            Disk(patch, Killed(), at)
+            write_page(page, b"new")
+        assert page.read_bytes() in (b"old", b"new")
