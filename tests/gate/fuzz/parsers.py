@@ -12,7 +12,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -348,6 +348,28 @@ def _hapt_archive(data: bytes) -> Any:
     return read["labels"][1]
 
 
+IDX = {
+    f"{split}-{kind}-ubyte": _idx_bytes(array)
+    for split in ("train", "t10k")
+    for kind, array in (("images-idx3", IMAGES), ("labels-idx1", np.arange(5, dtype=np.uint8)))
+}
+PERSON = {"X": np.ones((10, 128, 6), np.float32), "y": np.repeat([0, 5], 5), "user": np.repeat(7, 10)}
+
+
+def _loaded(dataset: str, others: Mapping[str, bytes], changed: str) -> Callable[[bytes], Any]:
+    """A dataset of several files, one of which is changed, as a run loads it."""
+    folder = SCRATCH / dataset
+
+    def parse(data: bytes) -> Any:
+        folder.mkdir(exist_ok=True)
+        for name, content in others.items():
+            (folder / name).write_bytes(content)
+        (folder / changed).write_bytes(data)
+        return load(dataset, folder)
+
+    return parse
+
+
 RECORD = SCRATCH / "record"
 RUN_JSON = {key: key for key in KEYS} | {"scenario": {"training": {"cloud_rounds": 6}}, "seed": 1}
 IDENTITY = identity_of(RUN_JSON)
@@ -461,6 +483,14 @@ def all_parsers() -> tuple[Parser, ...]:
         Parser(
             name="hapt-zip", seeds=(_hapt_zip(),), words=SIZE_WORDS, parse=_hapt_archive,
             holds=lambda made: isinstance(made, bytes) and len(made) < 1 << 20,
+        ),
+        Parser(
+            name="mnist", seeds=(IDX["train-labels-idx1-ubyte"],), words=SIZE_WORDS,
+            parse=_loaded("mnist:own", IDX, "train-labels-idx1-ubyte"), holds=_good_dataset,
+        ),
+        Parser(
+            name="hapt", seeds=(_stored(**PERSON),), words=SIZE_WORDS, parse=_loaded("hapt", {}, "hapt_windows.npz"),
+            holds=_good_dataset,
         ),
         Parser(
             name="checkpoint", seeds=(FILES["state.safetensors"],), words=SIZE_WORDS, parse=_checkpoint,
