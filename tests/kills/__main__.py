@@ -13,7 +13,7 @@ from .commands import KINDS, Case, cases_of, compare_case, run_case
 from .trial import Reference, Story, trial, undisturbed, warmed
 from .zygote import imported
 
-SHOWN = 100  # hits between two tables on the way
+SHOWN = 50  # hits between two tables on the way
 
 
 def main() -> int:
@@ -56,7 +56,7 @@ class _Bench:
     def __init__(self, place: Path, kinds: list[str]) -> None:
         self.place, self.kinds = place, kinds
         self._references: dict[str, Reference] = {}
-        warmed(run_case("hhfl", hurried=True), place)
+        warmed(run_case("hhfl", hurried=False), place)
         runs = place / "runs"
         if "report" in kinds:
             undisturbed(compare_case(2), place)

@@ -5,7 +5,7 @@ import random
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from small import for_method
 
 KINDS = {"run": 62, "compare": 11, "reproduce": 8, "report": 9, "plan": 8, "process": 2}
 """Kinds of commands, and how often each is drawn, of a hundred."""
+SHIPPED = "compare, as shipped"
 METHODS = ("hierfedavg", "hhfl", "csahfl", "ltc", "camu", "ddc", "fedat", "hiflash_r")
 VOLATILE = {"wall_s", "engine_s", "jobs_per_batch", "resumed", "started", "trained_by"}
 """What a record says of the time it took, and of how it came about: with how many workers, in how many batches."""
@@ -23,7 +24,8 @@ VOLATILE = {"wall_s", "engine_s", "jobs_per_batch", "resumed", "started", "train
 class Case:
     """argv: of the command, in the folder that `prepare` has filled; again: what is added when it is repeated.
 
-    hurried: checkpoints are written as often as can be; forked: the command runs in a child of the harness.
+    hurried: checkpoints are written as often as can be, and a short page for the report. forked: the command runs in a child
+    of the harness.
     """
 
     kind: str
@@ -92,6 +94,7 @@ def report_case(figures: bool, runs: Path) -> Case:
         kind="report",
         name="report of several, figures" if figures else "report of one",
         argv=("report", where, *more),
+        hurried=False,
         prepare=lambda folder: _copied(runs, folder / "runs"),
     )
 
@@ -162,7 +165,7 @@ def cases_of(kind: str, runs: Path) -> list[Case]:
     """All commands of a kind. runs: where finished runs lie, for reports."""
     return {
         "run": lambda: [run_case(m, hurried=True) for m in METHODS] + [run_case(m, hurried=False) for m in METHODS[:2]],
-        "compare": lambda: [compare_case(2), compare_case(1)],
+        "compare": lambda: [compare_case(2), compare_case(1), replace(compare_case(2), name=SHIPPED, hurried=False)],
         "reproduce": lambda: [reproduce_case()],
         "report": lambda: [report_case(True, runs), report_case(False, runs)],
         "plan": lambda: [plan_case("ddc"), plan_case("geographic")],
