@@ -99,7 +99,9 @@ def _record(
             if on_round is not None:
                 on_round(simulation.cloud_rounds_done, measures)
     files = tables_of(simulation) | {MODEL: model_bytes(simulation, identity)}
-    summary = finite.as_json(summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None))
+    summary: dict[str, Any] = finite.as_json(
+        summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
+    )
     writer.manifest.write(files | {SUMMARY: json_bytes(summary)})  # the summary comes last: it says that all is there
     return summary
 
