@@ -205,10 +205,12 @@ class _Ready:
 
 def _work(orders: socket.socket) -> NoReturn:
     code = 1
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # nobody has started us yet
     try:
         parent, descriptors, _, _ = socket.recv_fds(orders, 100, 3)
         if not parent:
             os._exit(0)  # the command has ended without us
+        signal.signal(signal.SIGINT, before)
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
             os.close(descriptor)
