@@ -4,7 +4,8 @@
 
 The share is (wall seconds - seconds inside the engine) / wall seconds of whole recorded runs, median of three. Besides: the share
 of writing and checking the record (identity, checkpoints, manifest, files, `verify` at the end) in runs of cells-overlap as
-it is, and the seconds `fedloom.record.verify` takes for a record of 100 MB. Targets: under 2 %, under a second.
+it is, and the seconds `fedloom.record.verify` takes for a record of 100 MB. Targets: under 2 %, under a second. Both are given in
+wall time and in processor time, which is what counts on a machine that has other things to do.
 """
 
 import json
@@ -27,21 +28,30 @@ from fedloom.record.folder import record
 from fedloom.record.verify import verify
 from fedloom.simulator import Checkpoint, Simulation, make_method, scenario
 
+CLOCKS = ("wall", "processor")
 WRITING = ("settings_of", "save_checkpoint", "metrics_bytes", "tables_of", "model_bytes")
 
 
+Seconds = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def clocks() -> Seconds:
+    """Wall and processor seconds."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
 @contextmanager
-def timed() -> Iterator[list[float]]:
+def timed() -> Iterator[list[Seconds]]:
     """Seconds of every call from the loop of a run that writes or checks."""
-    spent: list[float] = []
+    spent: list[Seconds] = []
 
     def clocked(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            before = time.perf_counter()
+            before = clocks()
             try:
                 return real(*args, **options)
             finally:
-                spent.append(time.perf_counter() - before)
+                spent.append(clocks() - before)
 
         return call
 
@@ -58,27 +68,27 @@ def timed() -> Iterator[list[float]]:
         files.Manifest.write = write  # type: ignore[method-assign]
 
 
-def share_of_writing(where: Path, seed: int) -> float:
-    """Of one run of cells-overlap."""
+def share_of_writing(where: Path, seed: int) -> Seconds:
+    """Of one run of cells-overlap, in wall and in processor time."""
     simulation = Simulation(scenario("cells-overlap"), make_method("hierfedavg"), seed)
     with timed() as spent:
-        before = time.perf_counter()
+        before = clocks()
         record(simulation, "hierfedavg", where)
-        wall_s = time.perf_counter() - before
-    before = time.perf_counter()
+        whole = clocks() - before
+    before = clocks()
     assert verify(where).sound
-    return (sum(spent) + time.perf_counter() - before) / wall_s
+    return (sum(spent) + clocks() - before) / whole
 
 
-def verify_seconds(where: Path) -> tuple[float, float]:
+def verify_seconds(where: Path) -> tuple[float, Seconds]:
     """(megabytes, seconds) of the record in `where`, its checkpoints blown up to 100 MB."""
     identity = files.load_manifest(where).identity  # type: ignore[union-attr]
     rows = np.random.default_rng(0).standard_normal((50, 250_000), dtype=np.float32)
     for _ in range(2):
         save_checkpoint(where, Checkpoint(cloud_round=20, measures=[], models=rows), identity)
-    before = time.perf_counter()
+    before = clocks()
     assert verify(where).sound
-    seconds = time.perf_counter() - before
+    seconds = clocks() - before
     return sum(p.stat().st_size for p in where.rglob("*") if p.is_file()) / 1e6, seconds
 
 
@@ -90,14 +100,14 @@ def main() -> None:
             summary = record(Simulation(chosen, make_method("hierfedavg"), seed=i), "hierfedavg", Path(name) / str(i))
             walls.append(summary["wall_s"])
             shares.append(1 - summary["engine_s"] / summary["wall_s"])
-        writing = statistics.median(share_of_writing(Path(name) / f"cells-{i}", i) for i in range(3))
+        writing = np.median([share_of_writing(Path(name) / f"cells-{i}", i) for i in range(3)], axis=0)
         verified_mb, verify_s = verify_seconds(Path(name) / "cells-0")
     out = {
         "share_outside_training": statistics.median(shares),
         "wall_s": statistics.median(walls),
-        "share_of_writing": writing,
+        "share_of_writing": dict(zip(CLOCKS, writing.tolist())),
         "verified_mb": verified_mb,
-        "verify_s": verify_s,
+        "verify_s": dict(zip(CLOCKS, verify_s.tolist())),
         **conditions(),
     }
     if "--json" in sys.argv:
@@ -105,8 +115,13 @@ def main() -> None:
     else:
         share = out["share_outside_training"]
         print(f"LeNet-5, 57 clients, fashion-mini, 4 cloud rounds: {out['wall_s']:.1f} s, {share:.1%} outside training")
-        print(f"cells-overlap: {writing:.2%} for writing and checking the record (target: under 2 %)")
-        print(f"verify of {verified_mb:.0f} MB: {verify_s:.2f} s (target: under a second)")
+        print(
+            f"cells-overlap: {writing[0]:.2%} for writing and checking the record, {writing[1]:.2%} of the processor's time "
+            "(target: under 2 %)"
+        )
+        print(
+            f"verify of {verified_mb:.0f} MB: {verify_s[0]:.2f} s, {verify_s[1]:.2f} s of the processor's (under a second)"
+        )
         print("(target: under 10 %)", out["machine"], out["date"], out["commit"])
 
 

@@ -70,6 +70,7 @@ def test_errors_are_one_clear_line_with_the_right_exit_code(error, code, words, 
 
     monkeypatch.setattr("fedloom.cli.app.app", fails)
     monkeypatch.setattr("fedloom.cli.ends.end_on_sigterm", lambda: None)
+    monkeypatch.setattr("fedloom.cli.ends.end_at_once", lambda: None)
     with pytest.raises(SystemExit) as end:
         fedloom.cli.main()
     said = capsys.readouterr().err
@@ -91,6 +92,27 @@ def test_sigterm_ends_a_run_like_ctrl_c(here):
     process.terminate()
     _, said = process.communicate(timeout=60)
     assert process.returncode == 143 and "--resume goes on from there" in said and "Traceback" not in said
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_command_line_is_imported_is_one_line(tmp_path, number, code):
+    """The first import of `fedloom.cli.app` is where the signal comes."""
+    (tmp_path / "typer.py").write_text(f"import os\nos.kill(os.getpid(), {int(number)})\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-m", "fedloom"], env=environment, capture_output=True, text=True)
+    assert ended.returncode in (code, -number) and ended.stderr == "fedloom: stopped\n"
+
+
+def test_a_signal_after_the_last_word_is_no_traceback():
+    """While Python ends itself there is nobody who could catch what a handler raises."""
+    text = (
+        "import atexit, os, signal, sys, fedloom.cli\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\n"
+        "sys.argv = ['fedloom', '--version']\n"
+        "fedloom.cli.main()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGTERM and ended.stderr == ""
 
 
 def alive(pids):
@@ -276,7 +298,7 @@ def test_a_scenario_file_is_whole_or_not_there(tmp_path, small, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(NotWritten, match=r"runs could not be written \(No space left on device\); make room") as error:
+    with pytest.raises(NotWritten, match=r"No space left on device\); make room in") as error:
         scenario_file(tmp_path / "runs", content)
     assert explained(error.value)[1] == 1 and not list((tmp_path / "runs").iterdir())
     monkeypatch.undo()
@@ -308,9 +330,9 @@ def test_no_name_leaves_its_folder(name):
 
 
 def test_a_name_that_leaves_runs_is_refused(here):
-    error = CliRunner().invoke(app, ["run", "small.yaml", "--set", 'name="../../escaped"', "-q"]).exception
-    said, code = explained(error)
-    assert code == 2 and "name: a name must be letters, digits, dots, dashes and underscores" in said
+    done = CliRunner().invoke(app, ["run", "small.yaml", "--set", 'name="../../escaped"', "-q"])
+    said, code = explained(done.exception)
+    assert code == 2 and "must be letters, digits, dots, dashes and underscores" in said
     assert not (here / "runs").exists()
 
 

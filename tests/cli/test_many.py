@@ -8,6 +8,7 @@ import pytest
 import fedloom.reproduce
 from fedloom.cli.many import Job, make_runs
 from fedloom.cli.reproduction import reproduce
+from fedloom.record.files import load_manifest
 from fedloom.record.runs import read_run
 from fedloom.reproduce import Claim, Item, Outcome, Paper, Plot, Series, Setup, Table
 from fedloom.reproduce.verdicts import at_least
@@ -40,6 +41,24 @@ def test_more_runs_than_workers_and_what_is_finished_is_left_alone(file, tmp_pat
     alone = jobs(file, tmp_path / "alone", ["hhfl"], seeds=2)[1:]
     make_runs(alone, n_jobs=1, quiet=True)
     assert read_run(alone[0].folder).metrics.equals(read_run(all_jobs[3].folder).metrics)
+
+
+@pytest.mark.slow
+def test_files_of_a_finished_run_that_do_not_fit_are_made_again(file, tmp_path):
+    """The same command heals what `read_run` would refuse for ever; a record of an earlier version is told apart."""
+    all_jobs = jobs(file, tmp_path / "runs", ["fedavg", "hhfl"])
+    make_runs(all_jobs, n_jobs=1, quiet=True)
+    metrics = all_jobs[0].folder / "metrics.parquet"
+    kept = metrics.read_bytes()
+    metrics.write_bytes((all_jobs[1].folder / "metrics.parquet").read_bytes())
+    assert [job.sound for job in all_jobs] == [False, True]
+    make_runs(all_jobs, n_jobs=1, quiet=True)
+    assert metrics.read_bytes() == kept and all(job.sound for job in all_jobs)
+    (all_jobs[0].folder / "manifest.json").unlink()
+    about = json.loads((all_jobs[0].folder / "run.json").read_text())
+    (all_jobs[0].folder / "run.json").write_text(json.dumps(about | {"numbers": 2}))
+    with pytest.raises(ValueError, match=r"holds another run \(numbers is 2 there"):
+        make_runs(all_jobs, n_jobs=1, quiet=True)
 
 
 @pytest.mark.slow
@@ -162,7 +181,6 @@ def test_a_run_whose_curve_oscillates_says_so_at_its_end(file, tmp_path):
     from typer.testing import CliRunner
 
     from fedloom.cli.app import app
-    from fedloom.record.files import load_manifest
 
     args = ["run", str(file), "--method", "fedavg", "--set", "training.cloud_rounds=10", "--out", str(tmp_path / "run")]
     first = CliRunner().invoke(app, [*args, "--json", "--quiet"])

@@ -1,6 +1,7 @@
 """Where devices and cells stand."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom.fleet import cells, placement
+from fedloom.gate import Refused
 from fedloom.radio import distances
 
 
@@ -273,3 +275,8 @@ def test_a_bad_table_is_refused_by_file_line_and_column(tmp_path, text, message)
 def test_nonsense_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_table_of_places_that_never_ends_is_not_begun():
+    with pytest.raises(Refused, match=r"/dev/zero.* is a device"):
+        placement.read_csv(Path("/dev/zero"))

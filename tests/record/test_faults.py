@@ -1,13 +1,15 @@
 """A run stopped by a kill or by the disk at any of its writes leaves a sound folder, which goes on to the same bits."""
 
 import os
+import subprocess
+import sys
 from itertools import count
 from pathlib import Path
 from threading import Lock
 
 import pytest
 
-from fedloom.record.files import FolderError, NotWritten, write_page
+from fedloom.record.files import FolderError, NotWritten, write_page, write_whole
 from fedloom.record.folder import record
 from fedloom.record.verify import find_records, verify
 from fedloom.simulator import Simulation, make_method, scenario
@@ -155,3 +157,30 @@ def test_a_kill_at_any_step_of_writing_the_report_leaves_a_sound_record(small, t
             if disk.steps < at:
                 break
         assert at > 8 and verify(tmp_path / "a").sound and (tmp_path / "a/report.html").read_bytes() == page
+
+
+def test_what_a_killed_process_left_beside_a_file_is_taken_away_when_it_is_written_again(small, tmp_path):
+    """A process that runs may be writing: its file stays, as do files of other names."""
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    run(small, tmp_path)
+    left = [tmp_path / f"{name}.{gone.pid}.tmp" for name in ("report.html", "page.html", "manifest.json")]
+    others = [tmp_path / f"report.html.{os.getppid()}.tmp", tmp_path / f"x.report.html.{gone.pid}.tmp"]
+    for path in (*left, *others):
+        path.write_bytes(b"half")
+    write_page(tmp_path / "report.html", b"whole")
+    write_whole(tmp_path / "page.html", b"whole")
+    assert not any(path.exists() for path in left) and all(path.exists() for path in others)
+
+
+def test_a_page_is_the_old_one_or_the_new_one_wherever_its_write_is_cut_off(tmp_path, monkeypatch):
+    page = tmp_path / "report.html"
+    with monkeypatch.context() as patch:
+        disk = Disk(patch, Killed())
+        write_page(page, b"old")
+    assert disk.steps >= 4
+    for at in range(1, disk.steps + 1):
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            Disk(patch, Killed(), at)
+            write_page(page, b"new")
+        assert page.read_bytes() in (b"old", b"new")

@@ -13,6 +13,7 @@ import pytest
 
 from fedloom.record.files import NotWritten
 from fedloom.record.folder import FolderError, load_checkpoint, record
+from fedloom.record.runs import read_run
 from fedloom.simulator import Simulation, make_method, scenario
 
 
@@ -133,3 +134,45 @@ def test_kill_9_at_any_moment(small, tmp_path):
     subprocess.run([*command, str(tmp_path / "a")], check=True, stdout=subprocess.DEVNULL)
     for file_name in ("metrics.parquet", "topology.parquet", "checkpoint/state.safetensors"):
         assert (tmp_path / "a" / file_name).read_bytes() == (tmp_path / "whole" / file_name).read_bytes()
+
+
+def test_a_table_that_makes_its_reader_panic_is_named_in_one_line(small, tmp_path, monkeypatch):
+    def panics(path):
+        raise polars.exceptions.PanicException("index out of bounds\nin a library")
+
+    run(small, tmp_path / "a")
+    monkeypatch.setattr(polars, "read_parquet", panics)
+    with pytest.raises(
+        FolderError, match=r"metrics.parquet is damaged \(index out of bounds in a library\); run it again"
+    ):
+        read_run(tmp_path / "a")
+
+
+def test_a_clock_that_is_no_longer_finite_is_refused_before_it_is_written(small, tmp_path, monkeypatch):
+    take = Simulation.checkpoint
+
+    def later(simulation):
+        made = take(simulation)
+        if made.cloud_round == 2:
+            made.measures[-1] = made.measures[-1] | {"energy_j": float("inf")}
+        return made
+
+    monkeypatch.setattr(Simulation, "checkpoint", later)
+    with pytest.raises(
+        ValueError, match=r"the clock after cloud round 2, by the rates .*: energy_j must be finite, got inf"
+    ):
+        run(small, tmp_path / "a")
+    assert polars.read_parquet(tmp_path / "a/metrics.parquet")["energy_j"].is_finite().all()
+    assert not (tmp_path / "a/summary.json").exists()
+
+
+def test_a_summary_is_json_even_if_a_measure_is_infinite(small, tmp_path, monkeypatch):
+    """Such as round_s, of a cluster with a link that is down."""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    monkeypatch.setattr("fedloom.record.folder.summarise", lambda *_, **__: {"final": {"round_s": float("inf")}})
+    summary = run(small, tmp_path / "a")
+    assert summary == {"final": {"round_s": None}}
+    assert json.loads((tmp_path / "a/summary.json").read_text(), parse_constant=refuse) == summary

@@ -185,6 +185,7 @@ TO_FINISHED = {
     **{f"short {name}": (name, lambda folder, records, name=name: cut(folder / name, -9)) for name in RESULTS},
     **{f"empty {name}": (name, lambda folder, records, name=name: cut(folder / name, 0)) for name in RESULTS},
     **{f"missing {name}": (name, lambda folder, records, name=name: (folder / name).unlink()) for name in RESULTS},
+    "of an earlier round metrics.parquet": ("metrics.parquet", swap("metrics.parquet", "half")),
     "summary without figures": ("summary.json", lambda folder, records: (folder / "summary.json").write_text("{}")),
     "a better summary": ("summary.json", rewrite("summary.json", final={"accuracy": 1.0})),
     "other clients": ("run.json", rewrite("run.json", clients={"n_samples": [1], "label_counts": [[1]]})),

@@ -5,11 +5,27 @@ import sys
 
 def main() -> None:
     """Run the command line; exit codes: fedloom.cli.ends."""
+    try:  # from the first import on, so that Ctrl-C shows no traceback
+        from fedloom.cli.ends import Ended, end_at_once, end_on_sigterm
+
+        end_on_sigterm()
+        try:
+            _run()
+        except Ended:
+            sys.stderr.write("fedloom: stopped\n")
+            raise
+        finally:
+            end_at_once()
+    except KeyboardInterrupt:
+        sys.stderr.write("fedloom: stopped\n")
+        sys.exit(130)
+
+
+def _run() -> None:
     from fedloom.cli.app import app
-    from fedloom.cli.ends import INTERRUPTED, TERMINATED, Said, end_on_sigterm, explained
+    from fedloom.cli.ends import INTERRUPTED, TERMINATED, Said, explained
     from fedloom.cli.show import complain
 
-    end_on_sigterm()
     try:
         app()
     except Said:
@@ -17,7 +33,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code in (INTERRUPTED, TERMINATED):
             complain("stopped")
-        raise
+        raise Said(end.code) from None
     except Exception as error:
         found = explained(error)
         if found is None:

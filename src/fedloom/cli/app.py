@@ -391,7 +391,7 @@ def report(
     from fedloom.record.report import write_report
     from fedloom.record.runs import find_runs
 
-    runs = find_runs(folders)
+    runs = find_runs(folders, listed=True)
     file = out_file or folders[0] / "report.html"
     try:
         written = write_report(runs, file, target=target)

@@ -41,6 +41,13 @@ def end_on_sigterm() -> None:
         signal.signal(signal.SIGTERM, _terminate)
 
 
+def end_at_once() -> None:
+    """From now on Ctrl-C and SIGTERM end the process without a word: all is said, and only Python's own end is left."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _terminate(_: int, frame: FrameType | None) -> None:
     if swallowed(frame):
         threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGTERM)).start()

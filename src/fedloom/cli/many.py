@@ -35,6 +35,14 @@ class Job:
     def finished(self) -> bool:
         return (self.folder / "summary.json").exists()
 
+    @property
+    def sound(self) -> bool:
+        """Whether it is finished with files that fit; if not, making it again mends them, or says why it cannot."""
+        from fedloom.record.files import REPORT
+        from fedloom.record.verify import verify
+
+        return self.finished and all(misfit.file == REPORT for misfit in verify(self.folder).misfits)
+
 
 def run_many(
     scenario: str,
@@ -175,7 +183,7 @@ def make_runs(
     max_time: str | None = None,
     max_memory: str | None = None,
 ) -> None:
-    """Make the runs that are not finished, `n_jobs` at a time; the first that fails stops all.
+    """Make the runs that are not finished, or whose files do not fit, `n_jobs` at a time; the first that fails stops all.
 
     ray: the address of a cluster to make them on; there the others go on if one fails. max_time, max_memory: limits of all
     runs together, such as 10m and 2GB. What is stopped by them, by Ctrl-C or by SIGTERM goes on when it is called again.
@@ -205,7 +213,7 @@ def _make_runs(
 ) -> None:
     from fedloom.training.engine import n_cores
 
-    waiting = [job for job in jobs if not job.finished]
+    waiting = [job for job in jobs if not job.sound]
     if not waiting:
         return
     if ray is not None:

@@ -78,6 +78,19 @@ def results(where: str, value: Any) -> None:
             raise Refused(f"{where}: {'.'.join(path) or 'the value'} must be finite, got {at}")
 
 
+def as_json(value: Any) -> Any:
+    """The same tree with nothing in the place of numbers that JSON has no word for: those that may be infinite.
+
+    >>> as_json({"round_s": float("inf"), "hops": [1.5, float("nan")]})
+    {'round_s': None, 'hops': [1.5, None]}
+    """
+    if isinstance(value, Mapping):
+        return {key: as_json(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(inner) for inner in value]
+    return None if isinstance(value, float | np.floating) and not np.isfinite(value) else value
+
+
 def _refuse_first(what: str, x: NDArray[Any], bad: NDArray[np.bool_], wanted: str) -> None:
     if not bad.any():
         return

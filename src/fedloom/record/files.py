@@ -83,6 +83,8 @@ def write_beside(path: Path, content: Content, *, flush: bool = False) -> Path:
     """Write the content of `path` to a file beside it; returns where."""
     beside = beside_of(path)
     with explaining(path, beside):
+        for left in _left_by_others(path):
+            left.unlink(missing_ok=True)
         if isinstance(content, bytes):
             beside.write_bytes(content)
         else:
@@ -95,6 +97,26 @@ def write_beside(path: Path, content: Content, *, flush: bool = False) -> Path:
 def beside_of(path: Path) -> Path:
     """Where a process writes what is to become `path`: no other one writes there."""
     return path.with_name(f"{path.name}.{os.getpid()}.tmp")
+
+
+def _left_by_others(path: Path) -> list[Path]:
+    """What processes that were killed have left beside `path`; where two machines share a folder, another's may be among it,
+    which then is told that it could not write."""
+    found = {left: left.name[len(path.name) + 1 : -len(".tmp")] for left in path.parent.glob("*.tmp")}
+    pids = {left: int(pid) for left, pid in found.items() if left.name.startswith(f"{path.name}.") and pid.isdecimal()}
+    return [left for left, pid in pids.items() if not _alive(pid)]
+
+
+def _alive(pid: int) -> bool:
+    if os.name != "posix":  # elsewhere asking would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedloom.gate import finite
 from fedloom.record.checkpoints import REFUSED, choose_checkpoint, load_checkpoint, refusal, save_checkpoint
 from fedloom.record.files import (
     MANIFEST,
@@ -47,6 +48,7 @@ OnRound = Callable[[int, Measures | None], None]
 LOCK = ".lock"
 EVERY_S = 60.0  # wall seconds between checkpoints inside a cloud round
 UNWRITABLE = (NotWritten, FolderError)
+CLOCK = ("time_s", "energy_j", "bytes")
 SHARE = 0.005  # of the time, for writing after cloud rounds
 
 
@@ -97,7 +99,9 @@ def _record(
             if on_round is not None:
                 on_round(simulation.cloud_rounds_done, measures)
     files = tables_of(simulation) | {MODEL: model_bytes(simulation, identity)}
-    summary = summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
+    summary: dict[str, Any] = finite.as_json(
+        summarise(simulation, time.perf_counter() - started, resumed=checkpoint is not None)
+    )
     writer.manifest.write(files | {SUMMARY: json_bytes(summary)})  # the summary comes last: it says that all is there
     return summary
 
@@ -116,6 +120,7 @@ class _Writer:
 
     def after_round(self, checkpoint: "Checkpoint") -> None:
         """A cloud round is over, or (0) the first model was measured."""
+        _believable(checkpoint)
         self._left = checkpoint
         if time.perf_counter() - self._written >= min(self.every_s, self._took_s / SHARE):
             self._write(checkpoint)
@@ -145,6 +150,15 @@ class _Writer:
         self.manifest.write({"metrics.parquet": metrics_bytes(checkpoint.measures)}, flush=False)
         self._left, self._written = None, time.perf_counter()
         self._took_s = self._written - before
+
+
+def _believable(checkpoint: "Checkpoint") -> None:
+    """Refused, before anything is written, if time, energy or traffic is infinite or no number."""
+    for last in checkpoint.measures[-1:]:
+        clock = {name: last[name] for name in CLOCK if name in last}
+        finite.results(
+            f"the clock after cloud round {checkpoint.cloud_round}, by the rates and powers of the fleet", clock
+        )
 
 
 def _look(folder: Path, settings: dict[str, Any], identity: str) -> None:

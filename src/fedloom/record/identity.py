@@ -28,7 +28,9 @@ def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
     from fedloom.training import rows
 
     data = simulation.dataset
-    names = [[name, list(t.shape)] for name, t in rows.tensors(simulation.model)]
+    tensors = rows.tensors(simulation.model)
+    names = [[name, list(t.shape)] for name, t in tensors]
+    first = np.concatenate([t.detach().cpu().numpy().reshape(-1) for _, t in tensors])
     users = [a for a in (data.user, data.user_test, data.label_train) if a is not None]
     found: dict[str, Any] = {
         "scenario": simulation.scenario.model_dump(mode="json"),
@@ -41,7 +43,7 @@ def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
         "placement": digest_of(simulation.world.fleet.snapshot(0).position_m),
         "samples": digest_of(data.y_train, *simulation.parts),
         "inputs": digest_of(data.x_train, data.x_test, data.y_test, np.array(data.scale), *users),
-        "first_model": digest_of(rows.to_row(simulation.model), text=json.dumps(names)),
+        "first_model": digest_of(first, text=json.dumps(names)),
     }
     plain: dict[str, Any] = json.loads(json.dumps(found))
     return plain

@@ -1,6 +1,5 @@
 """The final model of a run as a file of its own, with the names of the module's parameters and buffers."""
 
-import copy
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +25,14 @@ def model_bytes(simulation: "Simulation", identity: str) -> bytes:
 
     row = simulation.result().row
     assert row is not None
-    module = copy.deepcopy(simulation.model)
-    rows.load_row(module, row)
-    arrays = {name: np.array(tensor.detach().cpu().numpy(), order="C") for name, tensor in module.state_dict().items()}
+    parts, start = {}, 0  # by address: tied tensors have several names
+    for _, tensor in rows.tensors(simulation.model):
+        parts[tensor.data_ptr()] = row[start : start + tensor.numel()].reshape(tuple(tensor.shape))
+        start += tensor.numel()
+    arrays = {
+        name: np.array(parts.get(tensor.data_ptr(), tensor.cpu().numpy()), order="C")
+        for name, tensor in simulation.model.state_dict().items()
+    }
     about = {"identity": identity, "cloud_round": simulation.cloud_rounds_done}
     return bytes(save(arrays, metadata={"fedloom": json.dumps(about)}))
 

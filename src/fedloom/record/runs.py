@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.files import FolderError, read_json
+from fedloom.gate.words import one_line
+from fedloom.record.files import MANIFEST, FolderError, read_json
 from fedloom.record.verify import check_files
 
 if TYPE_CHECKING:
@@ -105,11 +106,12 @@ def read_run(path: Path | str) -> Run:
     )
 
 
-def find_runs(paths: Iterable[Path | str]) -> list[Run]:
+def find_runs(paths: Iterable[Path | str], *, listed: bool = False) -> list[Run]:
     """The runs in `paths`, sorted by method, then seed.
 
     A path is a run folder, or a folder with run folders in it or in its subfolders. FolderError if a path
-    holds no run or if the runs cannot be compared, some being judged by accuracy and some by rmse.
+    holds no run or if the runs cannot be compared, some being judged by accuracy and some by rmse. listed: also if one has no
+    manifest, by which damaged tables are found before they are read: some of them end the process that reads them.
     """
     folders: dict[Path, Path] = {}
     for path in map(Path, paths):
@@ -118,6 +120,11 @@ def find_runs(paths: Iterable[Path | str]) -> list[Run]:
             what = "holds no run folder" if path.is_dir() else "is not a folder" if path.exists() else "does not exist"
             raise FolderError(
                 f"{path} {what}; give the folder of a run (it has a run.json) or one with such folders in it"
+            )
+        if listed and (bare := [folder for folder in found if not (folder / MANIFEST).exists()]):
+            raise FolderError(
+                f"{bare[0]} has no {MANIFEST}, so nothing tells whether its files are whole; repeat the run with --resume, which "
+                "makes them again, or leave the folder out"
             )
         folders |= {folder.resolve(): folder for folder in found}
     if not folders:
@@ -160,8 +167,10 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pl.DataFrame | None:
         return None
     try:
         frame = pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise FolderError(f"{path} is damaged ({error}); run it again in a new folder, or leave it out") from None
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise FolderError(
+            f"{path} is damaged ({one_line(str(error))}); run it again in a new folder, or leave it out"
+        ) from None
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise FolderError(f"{path} is damaged: it has no column {', '.join(missing)}")

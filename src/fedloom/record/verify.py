@@ -90,18 +90,17 @@ def misfit_of(folder: Path, name: str, manifest: Manifest) -> Misfit | None:
     Only the report is written later.
     """
     while True:
-        listed = manifest.states.get(name)
-        finished = (
-            folder / SUMMARY
-        ).exists()  # looked at before the file, which may be put in its place at this moment
+        states = manifest.states.get(name)
+        finished = (folder / SUMMARY).exists()
         if name == SUMMARY and not finished:
             return None  # then the run counts as unfinished, and goes on
-        states = listed[-1:] if listed and finished and name != REPORT else listed
+        if finished and states is not None and name != REPORT:
+            states = states[-1:]  # the summary comes last: what was there before the others is no longer right
         came = state_of(folder / name)
         if states is not None and came in states:
             return None
         newer = load_manifest(folder)  # the run may be writing at this moment
-        if newer is None or newer.states.get(name) == listed:
+        if newer is None or newer.states == manifest.states:
             return Misfit(file=name, expected=_shown(states), found=_found(states, came), todo=_todo(name))
         manifest = newer
 

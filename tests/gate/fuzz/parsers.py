@@ -12,7 +12,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,15 @@ from fedloom.data import files, formats
 from fedloom.data.loaders import load
 from fedloom.fleet import placement
 from fedloom.fleet.table import read_fleet, read_gradients
-from fedloom.gate import arrays, json_text, mat, yaml_text
+from fedloom.gate import Refused, arrays, json_text, mat, yaml_text
 from fedloom.gate.child import Child
 from fedloom.methods import METHODS
 from fedloom.methods.by_name import make_method
+from fedloom.record.checkpoints import Unbelievable, read_checkpoint, save_checkpoint
+from fedloom.record.files import Manifest, json_bytes
+from fedloom.record.identity import KEYS, identity_of
+from fedloom.record.verify import verify
+from fedloom.simulator import Checkpoint
 from fedloom.simulator.scenarios import Scenario, names, scenario
 
 _IN_MEMORY = Path("/dev/shm")
@@ -343,6 +348,73 @@ def _hapt_archive(data: bytes) -> Any:
     return read["labels"][1]
 
 
+IDX = {
+    f"{split}-{kind}-ubyte": _idx_bytes(array)
+    for split in ("train", "t10k")
+    for kind, array in (("images-idx3", IMAGES), ("labels-idx1", np.arange(5, dtype=np.uint8)))
+}
+PERSON = {"X": np.ones((10, 128, 6), np.float32), "y": np.repeat([0, 5], 5), "user": np.repeat(7, 10)}
+
+
+def _loaded(dataset: str, others: Mapping[str, bytes], changed: str) -> Callable[[bytes], Any]:
+    """A dataset of several files, one of which is changed, as a run loads it."""
+    folder = SCRATCH / dataset
+
+    def parse(data: bytes) -> Any:
+        folder.mkdir(exist_ok=True)
+        for name, content in others.items():
+            (folder / name).write_bytes(content)
+        (folder / changed).write_bytes(data)
+        return load(dataset, folder)
+
+    return parse
+
+
+RECORD = SCRATCH / "record"
+RUN_JSON = {key: key for key in KEYS} | {"scenario": {"training": {"cloud_rounds": 6}}, "seed": 1}
+IDENTITY = identity_of(RUN_JSON)
+
+
+def _record_files() -> dict[str, bytes]:
+    """Those of a record that has just begun, by name."""
+    RECORD.mkdir(exist_ok=True)
+    models = np.arange(6, dtype=np.float32).reshape(2, 3)
+    save_checkpoint(RECORD, Checkpoint(cloud_round=3, measures=[{"accuracy": 0.5}], models=models), IDENTITY)
+    Manifest(folder=RECORD, identity=IDENTITY).write({"run.json": json_bytes(RUN_JSON | {"identity": IDENTITY})})
+    return {path.name: path.read_bytes() for path in RECORD.rglob("*") if path.is_file()}
+
+
+FILES = _record_files()
+
+
+def _checkpoint(data: bytes) -> Any:
+    """As `--resume` reads it."""
+    try:
+        return read_checkpoint(_file(data, "state.safetensors"), IDENTITY)
+    except Unbelievable as error:
+        raise Refused(str(error)) from None
+
+
+def _record(name: str) -> Callable[[bytes], Any]:
+    """A record one of whose files is changed, through `verify`: what does not fit is refused."""
+
+    def parse(data: bytes) -> Any:
+        for other, content in FILES.items():
+            path = RECORD / "checkpoint" / other if other.endswith("safetensors") else RECORD / other
+            path.write_bytes(data if other == name else content)
+        verdict = verify(RECORD)
+        if not verdict.sound:
+            raise Refused("; ".join(map(str, verdict.misfits)))
+        return data
+
+    return parse
+
+
+def _same_as(name: str) -> Callable[[Any], bool]:
+    """What is accepted is what was written, though its JSON may have other spaces."""
+    return lambda data: data == FILES[name] or json.loads(data) == json.loads(FILES[name])
+
+
 def all_parsers() -> tuple[Parser, ...]:
     """Every parser of the project."""
     return (
@@ -411,6 +483,26 @@ def all_parsers() -> tuple[Parser, ...]:
         Parser(
             name="hapt-zip", seeds=(_hapt_zip(),), words=SIZE_WORDS, parse=_hapt_archive,
             holds=lambda made: isinstance(made, bytes) and len(made) < 1 << 20,
+        ),
+        Parser(
+            name="mnist", seeds=(IDX["train-labels-idx1-ubyte"],), words=SIZE_WORDS,
+            parse=_loaded("mnist:own", IDX, "train-labels-idx1-ubyte"), holds=_good_dataset,
+        ),
+        Parser(
+            name="hapt", seeds=(_stored(**PERSON),), words=SIZE_WORDS, parse=_loaded("hapt", {}, "hapt_windows.npz"),
+            holds=_good_dataset,
+        ),
+        Parser(
+            name="checkpoint", seeds=(FILES["state.safetensors"],), words=SIZE_WORDS, parse=_checkpoint,
+            holds=lambda made: made.cloud_round == 3 and bool((made.models.ravel() == np.arange(6)).all()),
+        ),
+        Parser(
+            name="manifest", seeds=(FILES["manifest.json"],), words=YAML_WORDS, parse=_record("manifest.json"),
+            holds=_same_as("manifest.json"),
+        ),
+        Parser(
+            name="run-json", seeds=(FILES["run.json"],), words=YAML_WORDS, parse=_record("run.json"),
+            holds=_same_as("run.json"),
         ),
     )  # fmt: skip
 
