@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.fleet.table import FleetTable
+from fedloom.planning import Devices, Plan, Work
 from fedloom.radio import distances
 from fedloom.record.files import Content, json_bytes, write_together
 from fedloom.record.plan_words import other_work, rounds_text, si, verdicts
 from fedloom.simulator.ledger import HOPS
-from fedloom.simulator.planning import Devices, Plan, Work
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
