@@ -61,7 +61,8 @@ def plan_fleet(
         )
         from fedloom.planning.link_budget import DAY_S
         from fedloom.record import plan_words
-        from fedloom.record.plan_page import Planned, summary, write_plan
+        from fedloom.record.plan_files import write_plan
+        from fedloom.record.plan_tables import Planned, summary
         from fedloom.simulator import make_method
 
         where = folder or Path("plans") / folder_name(f"{file.stem}-{method.partition(':')[0]}")
@@ -297,7 +298,7 @@ def _slow_links(ids: Any, devices: Any, plan: Any, others: dict[str, Any], bits:
 
 
 def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
-    from fedloom.record.plan_page import cluster_rows, comparison_rows
+    from fedloom.record.plan_tables import cluster_rows, comparison_rows
     from fedloom.record.plan_words import rounds_text
 
     steps = planned.work.local_steps
