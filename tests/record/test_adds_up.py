@@ -11,7 +11,8 @@ import pytest
 
 from fedloom.methods import METHODS
 from fedloom.record import figures, paper_figures, timeline
-from fedloom.record.comparison import AXES, compare
+from fedloom.record.axes import AXES
+from fedloom.record.comparison import compare
 from fedloom.record.folder import record
 from fedloom.record.report import MOST_MAPS, write_report
 from fedloom.record.runs import Run, read_run

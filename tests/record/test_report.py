@@ -15,7 +15,9 @@ import polars as pl
 import pytest
 
 from fedloom.record import curves, figures, headline, report, timeline
-from fedloom.record.comparison import AXES, compare, rich_tables
+from fedloom.record.axes import AXES
+from fedloom.record.comparison import compare
+from fedloom.record.comparison_table import rich_tables
 from fedloom.record.runs import BOOKINGS, DISPATCHES, Run, find_runs, read_run
 
 LEDGER = [
@@ -544,8 +546,8 @@ def test_the_answers_do_not_call_chance_a_win(tmp_path):
 
 
 def test_the_answers_say_who_keeps_the_first_from_winning():
-    from fedloom.record.comparison import verdict
     from fedloom.record.headline import _unclear
+    from fedloom.record.verdict import verdict
 
     values = {"a": {0: 0.9, 1: 0.9, 2: 0.9}, "b": {0: 0.8, 1: 0.8, 2: 0.81}, "c": {0: 0.0, 1: 0.9, 2: 0.95}}
     text = _unclear(verdict(values), lambda method: f"<{method}>", lambda lead: "")

@@ -500,8 +500,8 @@ def _stopped(end: BaseException, done: int, total: int, dry_run: bool) -> str:
 
 def _report_of(folder: Path) -> tuple[Path, list[str]]:
     """Of one run: its report, and whether its curve can be believed."""
-    from fedloom.record.comparison import run_warnings
     from fedloom.record.report import write_report
+    from fedloom.record.run_warnings import run_warnings
     from fedloom.record.runs import read_run
 
     run = read_run(folder)
@@ -544,7 +544,7 @@ def _chosen(best: dict[str, Any]) -> str:
 
 
 def _show_comparison(comparison: Any, report: Path) -> None:
-    from fedloom.record.comparison import CAPTION, rich_tables
+    from fedloom.record.comparison_table import CAPTION, rich_tables
     from fedloom.record.measures import EXISTING, OWN_LABELS, measure_meaning
 
     for table in rich_tables(comparison):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES
+from fedloom.record.axes import AXES
 from fedloom.record.runs import Run, by_method
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES
+from fedloom.record.axes import AXES
 from fedloom.record.curves import mean_curve, method_styles, score_range
 from fedloom.record.figures import (
     CLUSTER_COLORS,

@@ -18,20 +18,11 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import (
-    AXES,
-    BEST,
-    CAPTION,
-    NEVER,
-    Column,
-    Comparison,
-    compare,
-    costs_to_target,
-    other_scores,
-    score_text,
-)
-from fedloom.record.comparison import scores as score_column
-from fedloom.record.comparison import totals as total_column
+from fedloom.record.axes import AXES, NEVER, score_text
+from fedloom.record.comparison import Comparison, compare
+from fedloom.record.comparison_table import BEST, CAPTION, Column, costs_to_target, other_scores
+from fedloom.record.comparison_table import scores as score_column
+from fedloom.record.comparison_table import totals as total_column
 from fedloom.record.curves import curve_data, method_styles
 from fedloom.record.figures import (
     LEDGER,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES
+from fedloom.record.axes import AXES
 from fedloom.record.curves import rounded
 from fedloom.record.figures import (
     LEDGER,
