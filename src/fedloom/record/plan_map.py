@@ -135,6 +135,7 @@ def draw_map(planned: Planned, path: Path) -> None:
 
 
 def headline(planned: Planned) -> tuple[str, str]:
+    """A title, and what a cloud round takes, in words."""
     plan = planned.plan
     many = "clusters" if plan.n_clusters > 1 else "cluster"
     where = f"in {plan.n_clusters} {many}" if plan.topology.kind == "head" else "at one server"
@@ -344,6 +345,7 @@ def _device_words(planned: Planned, k: int) -> str:
 
 
 def server_place(planned: Planned) -> str:
+    """Where the server is: in degrees if the table is, else in metres."""
     server = planned.devices.server_m
     degrees = planned.table.to_degrees(server)
     if degrees is not None:
