@@ -107,7 +107,9 @@ def run(
     from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
-    from fedloom.simulator.estimate import estimate, real_run, refuse_full_disk
+    from fedloom.simulator.estimate import estimate
+    from fedloom.simulator.refusing import refuse_full_disk
+    from fedloom.simulator.speed import real_run
 
     chosen = read_scenario(scenario, changes)
     trained_by: Any = engine

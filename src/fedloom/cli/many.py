@@ -60,7 +60,7 @@ def run_many(
     from fedloom.record.runs import read_run
     from fedloom.simulator import make_method
     from fedloom.simulator import scenario as read_scenario
-    from fedloom.simulator.estimate import refuse_full_disk, refuse_too_large
+    from fedloom.simulator.refusing import refuse_full_disk, refuse_too_large
 
     chosen = read_scenario(scenario, changes)
     if not methods:
