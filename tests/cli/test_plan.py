@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from fedloom.cli.app import app
 from fedloom.grouping import exact_heads, head_problem
+from fedloom.planning.head_search import _search
 from fedloom.record.plan_words import si
-from fedloom.simulator.planning import _search
 
 pytestmark = pytest.mark.slow
 CITY = Path(__file__).parents[2] / "examples" / "city-fleet.csv"

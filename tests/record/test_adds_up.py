@@ -10,16 +10,18 @@ import polars as pl
 import pytest
 
 from fedloom.methods import METHODS
-from fedloom.record import figures, paper_figures, timeline
-from fedloom.record.comparison import AXES, compare
+from fedloom.record import groupings, label_figures, ledgers, paper_figures, timeline
+from fedloom.record.axes import AXES
+from fedloom.record.comparison import compare
 from fedloom.record.folder import record
-from fedloom.record.report import MOST_MAPS, write_report
+from fedloom.record.report import write_report
+from fedloom.record.report_elements import MOST_MAPS
 from fedloom.record.runs import Run, read_run
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.scenarios import names
 from small import SMALL
 
-WHAT = figures.LEDGER  # energy_j, bytes, airtime_s
+WHAT = ledgers.LEDGER  # energy_j, bytes, airtime_s
 MOVING = {"fleet": {"mobility": {"p_stay": 0.5, "neighbours": "complete"}}}
 SCENARIOS: dict[str, dict[str, Any]] = {"still": {}, "moving": MOVING}
 SAMPLE = ("fedavg", "hierfedavg", "hhfl", "fedmes", "csahfl", "pacfl", "ltc", "ddc")
@@ -64,8 +66,8 @@ def test_the_last_evaluation_and_the_comparison_have_all_the_ledger_has(run):
 
 @pytest.mark.parametrize("what", WHAT)
 def test_costs_by_hop_add_up(run, what):
-    assert figures.whole(figures.ledger_means([run])[run.method], what) == alike(what, ledger_total(run, what))
-    assert bars(figures.ledger_figure([run], what), what) == alike(what, ledger_total(run, what))
+    assert ledgers.whole(ledgers.ledger_means([run])[run.method], what) == alike(what, ledger_total(run, what))
+    assert bars(ledgers.ledger_figure([run], what), what) == alike(what, ledger_total(run, what))
 
 
 @pytest.mark.parametrize("what", WHAT)
@@ -113,21 +115,21 @@ def test_every_device_that_worked_stands_once_in_the_timeline(run):
 
 
 def test_every_sample_stands_once_in_the_data(run):
-    (heat,) = figures.client_labels_figure(run).data
+    (heat,) = label_figures.client_labels_figure(run).data
     assert np.sum(heat.z) == sum(run.clients["n_samples"])
-    _, group, names = figures.ordered_clients(run, 100)
+    _, group, names = label_figures.ordered_clients(run, 100)
     assert len(group) == len(run.clients["n_samples"]) and len(names) == len(set(names))
 
 
 def test_devices_of_several_cells_are_a_group_of_their_own(tmp_path):
     run = run_of(tmp_path / "run", "hhfl", {})
-    assert run.first_place is not None and figures.bridging(run.first_place)
-    _, group, names = figures.ordered_clients(run, 100)
+    assert run.first_place is not None and groupings.bridging(run.first_place)
+    _, group, names = label_figures.ordered_clients(run, 100)
     assert names == ["edge 0", "edges 0 + 1", "edge 1"]
     found = timeline.dispatches(run, 1)
     assert found.groups == ((0,), (0, 1), (1,))
     bridges = {k for k, g in zip(found.client.tolist(), found.group.tolist()) if g == 1}
-    assert bridges == set(figures.bridging(run.first_place)) and int((group == 1).sum()) == len(bridges)
+    assert bridges == set(groupings.bridging(run.first_place)) and int((group == 1).sum()) == len(bridges)
 
 
 SHORT = ["training.cloud_rounds=2", "task.model={kind: softmax}", "evaluation.models=global"]
@@ -161,7 +163,7 @@ def test_every_method_adds_up_on_every_scenario(name, tmp_path):
         assert timeline.does_not_add_up(run) == []
         for what, (_, axis) in WHAT.items():
             total = ledger_total(run, what)
-            assert bars(figures.ledger_figure([run], what), what) == alike(what, total)
+            assert bars(ledgers.ledger_figure([run], what), what) == alike(what, total)
             assert bars(timeline.cluster_cost_figure(run, what), what) == alike(what, total)
             shown = {AXES[axis].text(total * (1 + rounding)) for rounding in (-1e-12, 0.0, 1e-12)}  # 6.515 or 6.514999
             assert run not in drawn or any(f"Whole run, seed 0: {text} in all." in page for text in shown), run.method

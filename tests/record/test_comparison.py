@@ -11,9 +11,12 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from fedloom.record.comparison import AXES, compare, other_scores, rich_tables, totals, verdict
+from fedloom.record.axes import AXES
+from fedloom.record.comparison import compare
+from fedloom.record.comparison_table import other_scores, rich_tables, totals
 from fedloom.record.folder import FolderError
 from fedloom.record.runs import find_runs, read_run
+from fedloom.record.verdict import verdict
 
 
 def write_run(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedloom.planning import Plan
 from fedloom.record.plan_words import other_work, verdicts
-from fedloom.simulator.planning import Plan
 
 
 def total(seconds, joules, worst, imbalance, clusters):

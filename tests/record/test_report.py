@@ -14,8 +14,21 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fedloom.record import curves, figures, headline, report, timeline
-from fedloom.record.comparison import AXES, compare, rich_tables
+from fedloom.record import (
+    curves,
+    figure_style,
+    groupings,
+    headline,
+    label_figures,
+    ledgers,
+    maps,
+    report,
+    report_making,
+    timeline,
+)
+from fedloom.record.axes import AXES
+from fedloom.record.comparison import compare
+from fedloom.record.comparison_table import rich_tables
 from fedloom.record.runs import BOOKINGS, DISPATCHES, Run, find_runs, read_run
 
 LEDGER = [
@@ -170,7 +183,7 @@ def test_text_from_files_cannot_become_markup(tmp_path):
     assert "<script>alert" not in page and "<img" not in page
     assert page.count("<script") == page.count("</script>") == 3
     assert "&lt;/script&gt;&lt;script&gt;alert(1)" in page
-    for figure in (figures.ledger_figure(runs, "energy_j"), timeline.cluster_cost_figure(runs[0], "energy_j")):
+    for figure in (ledgers.ledger_figure(runs, "energy_j"), timeline.cluster_cost_figure(runs[0], "energy_j")):
         assert "<img" not in figure.to_json().replace("\\u003c", "<")
 
 
@@ -266,18 +279,18 @@ def test_long_curves_are_thinned_to_their_ends(tmp_path):
 def test_the_map_shows_the_powers_that_heads_were_given(tmp_path):
     run = write_run(tmp_path / "a", places=MOVING)
     assert run.topology is not None
-    assert figures.head_powers(run.topology) == {} and trace(figures.map_figure(run), "cluster head").mode == "markers"
+    assert maps.head_powers(run.topology) == {} and trace(maps.map_figure(run), "cluster head").mode == "markers"
     power_w = pl.when(pl.col("aggregator") == 0).then(0.25).otherwise(0.0123)
     given = dataclasses.replace(run, topology=run.topology.with_columns(head_power_w=power_w))
-    heads = trace(figures.map_figure(given), "cluster head")
+    heads = trace(maps.map_figure(given), "cluster head")
     assert list(heads.customdata) == ["0.25 W", "12 mW"] and heads.mode == "markers+text"
     assert list(heads.text) == ["head 0<br>sends with 0.25 W", "head 2<br>sends with 12 mW"]
 
 
 def test_the_map_shows_bridging_and_idle_devices_and_servers(runs):
-    figure = figures.map_figure(runs[0])
+    figure = maps.map_figure(runs[0])
     assert list(trace(figure, "device").x) == [-50, 150]
-    assert list(trace(figure, "device").marker.color) == list(figures.CLUSTER_COLORS[:2])
+    assert list(trace(figure, "device").marker.color) == list(figure_style.CLUSTER_COLORS[:2])
     assert list(trace(figure, "bridging device").x) == [50]
     assert trace(figure, "bridging device").hovertext[0] == "device 1<br>edge 0, edge 1<br>4 samples"
     assert list(trace(figure, "takes no part").x) == [900]
@@ -287,16 +300,16 @@ def test_the_map_shows_bridging_and_idle_devices_and_servers(runs):
     assert (circle.x0, circle.x1, circle.y0, circle.y1) == (-100, 100, -100, 100)
     assert figure.layout.yaxis.scaleanchor == "x" and figure.layout.xaxis.title.text == "x (m)"
     assert list(figure.layout.meta["rounds"]) == [1]
-    assert figures.bridging(runs[0].topology) == [1]
+    assert groupings.bridging(runs[0].topology) == [1]
 
 
 def test_a_changing_topology_has_frames_and_a_slider(runs, tmp_path):
-    figure = figures.map_figure(runs[2])
+    figure = maps.map_figure(runs[2])
     assert list(figure.layout.meta["rounds"]) == [1, 3]
     first, last = trace(figure, "device", 0), trace(figure, "device", 1)
     assert first.visible is None and last.visible is False
     assert (list(first.x), list(last.x)) == ([-50, 50, 150], [-50, 99, 150])
-    assert last.marker.color[1] == figures.CLUSTER_COLORS[1]
+    assert last.marker.color[1] == figure_style.CLUSTER_COLORS[1]
     assert trace(figure, "cluster head").marker.symbol == "star" and list(trace(figure, "cluster head").x) == [-50, 150]
     of_last = [t.name for t, f in zip(figure.data, figure.layout.meta["frames"]) if f in (-1, 1)]
     assert of_last == ["cell centre", "cloud server", "link", "device", "cluster head"]
@@ -309,7 +322,7 @@ def test_a_changing_topology_has_frames_and_a_slider(runs, tmp_path):
 def test_of_many_rounds_a_choice_is_drawn(tmp_path):
     places = [(r, c, 0, "cloud", 0, 0.0, 0.0) for r in range(1, 101) for c in range(4)]
     run = write_run(tmp_path / "a", places=places)
-    rounds = figures.map_figure(run, most_places=20).layout.meta["rounds"]
+    rounds = maps.map_figure(run, most_places=20).layout.meta["rounds"]
     assert len(rounds) == 5 and (rounds[0], rounds[-1]) == (1, 100)
 
 
@@ -318,16 +331,16 @@ def test_methods_that_group_alike_share_a_map(tmp_path):
     write_run(tmp_path / "b", "b", places=MOVING)
     write_run(tmp_path / "c", "c")
     write_run(tmp_path / "d", "d", places=None)
-    assert [names for names, _ in figures.distinct_topologies(find_runs([tmp_path]))] == [["a", "c"], ["b"]]
+    assert [names for names, _ in groupings.distinct_topologies(find_runs([tmp_path]))] == [["a", "c"], ["b"]]
 
 
 def test_several_clusters_on_one_server_have_names_of_their_own():
     rows = [(0, 0, "edge"), (1, 0, "edge"), (2, 1, "edge"), (-1, -1, "edge")]
     place = pl.DataFrame(rows, schema=["aggregator", "host", "kind"], orient="row")
-    assert figures.aggregator_names(place) == {0: "edge 0, cluster 0", 1: "edge 0, cluster 1", 2: "edge 1"}
+    assert groupings.aggregator_names(place) == {0: "edge 0, cluster 0", 1: "edge 0, cluster 1", 2: "edge 1"}
     spanning = place.with_columns(cluster=pl.col("aggregator") % 2)  # edges 0 and 1 keep models of cluster 0
-    assert figures.aggregator_names(spanning)[2] == "edge 1, cluster 0"
-    assert figures.cluster_numbers(spanning) == {0: 0, 1: 1, 2: 0} and figures.cluster_numbers(place) == {}
+    assert groupings.aggregator_names(spanning)[2] == "edge 1, cluster 0"
+    assert groupings.cluster_numbers(spanning) == {0: 0, 1: 1, 2: 0} and groupings.cluster_numbers(place) == {}
 
 
 def test_aggregators_that_get_clients_later_have_their_names_before(tmp_path):
@@ -337,24 +350,24 @@ def test_aggregators_that_get_clients_later_have_their_names_before(tmp_path):
 
 
 def test_label_shares_and_distance_by_hand(runs):
-    found = figures.clusters(runs[2])  # heads: {0, 1} holds (4, 4), {2} holds (4, 0); all hold (10, 6)
+    found = label_figures.clusters(runs[2])  # heads: {0, 1} holds (4, 4), {2} holds (4, 0); all hold (10, 6)
     np.testing.assert_allclose(found.shares, [[0.5, 0.5], [1, 0], [0.625, 0.375]])
     np.testing.assert_allclose(found.distance, [0.125, 0.375])  # half of |0.5 - 0.625| + |0.5 - 0.375|, and so on
     assert found.names == ["head 0", "head 2"] and list(found.n_samples) == [8, 4, 16]
-    (heat,) = figures.labels_figure(runs[2]).data
+    (heat,) = label_figures.labels_figure(runs[2]).data
     np.testing.assert_allclose(heat.z, [[50, 50], [100, 0], [62.5, 37.5]])
     assert list(heat.y) == ["head 0  ·  0.12", "head 2  ·  0.38", "all devices"]
 
 
 def test_clients_stand_cluster_by_cluster(runs):
-    order, group, names = figures.ordered_clients(runs[0], 100)  # 1 is in both cells, 3 in none
+    order, group, names = label_figures.ordered_clients(runs[0], 100)  # 1 is in both cells, 3 in none
     assert (order.tolist(), group.tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3])
     assert names == ["edge 0", "edges 0 + 1", "edge 1", "takes no part"]
-    figure = figures.client_labels_figure(runs[0])
+    figure = label_figures.client_labels_figure(runs[0])
     np.testing.assert_array_equal(figure.data[0].z, [[4, 0, 4, 2], [0, 4, 0, 2]])
     assert [shape.x0 for shape in figure.layout.shapes] == [0.5, 1.5, 2.5]
     assert list(figure.layout.xaxis.ticktext) == ["edge 0", "edges 0 + 1", "edge 1", "takes no part"]
-    assert len(figures.client_labels_figure(runs[0], most_clients=2).data[0].x) == 2
+    assert len(label_figures.client_labels_figure(runs[0], most_clients=2).data[0].x) == 2
 
 
 def test_the_ledger_is_the_mean_over_seeds(tmp_path):
@@ -362,12 +375,12 @@ def test_the_ledger_is_the_mean_over_seeds(tmp_path):
     write_run(tmp_path / "a0", "a", 0)
     write_run(tmp_path / "a1", "a", 1, ledger=double)
     runs = find_runs([tmp_path])
-    assert figures.ledger_means(runs)["a"]["computing", ""]["energy_j"] == pytest.approx((14 + 42) / 2)
-    computing, up = figures.ledger_figure(runs, "energy_j").data
+    assert ledgers.ledger_means(runs)["a"]["computing", ""]["energy_j"] == pytest.approx((14 + 42) / 2)
+    computing, up = ledgers.ledger_figure(runs, "energy_j").data
     assert (computing.name, computing.x[0]) == ("computing", pytest.approx(28))
     assert (up.name, up.x[0]) == ("device to edge", pytest.approx(12))
-    (traffic,) = figures.ledger_figure(runs, "bytes").data
-    assert traffic.x[0] == pytest.approx(6) and figures.ledger_figure(runs, "bytes").layout.xaxis.title.text == "MB"
+    (traffic,) = ledgers.ledger_figure(runs, "bytes").data
+    assert traffic.x[0] == pytest.approx(6) and ledgers.ledger_figure(runs, "bytes").layout.xaxis.title.text == "MB"
 
 
 def test_regression_shows_rmse_and_samples(tmp_path):
@@ -376,9 +389,9 @@ def test_regression_shows_rmse_and_samples(tmp_path):
     page = report.write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "RMSE after equal steps" in page and "regression has no classes" in page and "ccuracy" not in page
     assert [m["label"] for m in curves.curve_data(runs)["measures"]] == ["RMSE"]
-    (clients,) = figures.client_labels_figure(runs[0]).data
+    (clients,) = label_figures.client_labels_figure(runs[0]).data
     assert list(clients.y) == [4, 4, 4, 4]
-    (bars,) = figures.labels_figure(runs[0]).data
+    (bars,) = label_figures.labels_figure(runs[0]).data
     assert list(bars.x) == [8, 8]
 
 
@@ -425,10 +438,10 @@ def test_the_report_itself_imports_neither_torch_nor_plotly():
 def test_links_of_the_map_show_how_long_a_model_takes():
     seconds = {0: 0.0, 1: 1.0, 2: 2.0, 3: 3.0, 4: float("inf")}  # client 0 is the head itself
     place = pl.DataFrame({"client": list(seconds), "up_s": list(seconds.values())})
-    assert figures.link_qualities(place) == {0: "link", 1: "fast link", 2: "link", 3: "slow link", 4: "link down"}
+    assert maps.link_qualities(place) == {0: "link", 1: "fast link", 2: "link", 3: "slow link", 4: "link down"}
     alike = pl.DataFrame({"client": [0, 1, 2], "up_s": [2.0, 2.1, 2.2]})
-    assert set(figures.link_qualities(alike).values()) == {"link"}
-    assert set(figures.link_qualities(alike.drop("up_s")).values()) == {"link"}
+    assert set(maps.link_qualities(alike).values()) == {"link"}
+    assert set(maps.link_qualities(alike.drop("up_s")).values()) == {"link"}
 
 
 def test_the_timeline_of_a_cloud_round_by_hand(tmp_path):
@@ -476,7 +489,7 @@ def test_costs_by_cluster_are_the_ledger_by_hand(tmp_path):
     assert timeline.does_not_add_up(run) == []
     computing, up = timeline.cluster_cost_figure(run, "energy_j").data
     assert list(up.y) == list(costs) and (list(computing.x), list(up.x)) == ([10, 4, 0], [4, 1, 1])
-    assert (up.name, up.marker.color) == figures.HOPS["device_edge", "up"]
+    assert (up.name, up.marker.color) == ledgers.HOPS["device_edge", "up"]
 
 
 def test_costs_that_do_not_add_up_are_said_in_the_report(tmp_path):
@@ -544,8 +557,8 @@ def test_the_answers_do_not_call_chance_a_win(tmp_path):
 
 
 def test_the_answers_say_who_keeps_the_first_from_winning():
-    from fedloom.record.comparison import verdict
     from fedloom.record.headline import _unclear
+    from fedloom.record.verdict import verdict
 
     values = {"a": {0: 0.9, 1: 0.9, 2: 0.9}, "b": {0: 0.8, 1: 0.8, 2: 0.81}, "c": {0: 0.0, 1: 0.9, 2: 0.95}}
     text = _unclear(verdict(values), lambda method: f"<{method}>", lambda lead: "")
@@ -646,10 +659,10 @@ def test_the_commands_make_the_runs_again(tmp_path):
         for seed in range(2):
             write_run(tmp_path / f"{method[0]}{seed}", method, seed)
     runs = find_runs([tmp_path])
-    assert report.commands(runs) == ["fedloom compare scenario.yaml --methods a,fedprox:mu=0.1 --seeds 2"]
-    assert report.commands(runs[1:2]) == ["fedloom run scenario.yaml --method a --seed 1"]
+    assert report_making.commands(runs) == ["fedloom compare scenario.yaml --methods a,fedprox:mu=0.1 --seeds 2"]
+    assert report_making.commands(runs[1:2]) == ["fedloom run scenario.yaml --method a --seed 1"]
     other = write_run(tmp_path / "o", "a", 0, name="other")
-    assert report.commands([runs[0], other]) == [
+    assert report_making.commands([runs[0], other]) == [
         "fedloom run scenario-1.yaml --method a --seed 0",
         "fedloom run scenario-2.yaml --method a --seed 0",
     ]

@@ -16,11 +16,12 @@ from fedloom.methods import METHODS, Grouping, Method
 from fedloom.methods.camu import by_contribution, in_turn
 from fedloom.methods.method import Allotment
 from fedloom.mixing import Reports
+from fedloom.planning import Devices, Work, make_plan
+from fedloom.planning.ways import SERVER_W
 from fedloom.protocol import Barrier
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle
 from fedloom.simulator.driver import Driver
-from fedloom.simulator.planning import SERVER_W, Devices, Work, make_plan
 
 SCHEMES = [name for name in METHODS if name.startswith("camu")]
 UPLINK = RadioLink.model_validate(

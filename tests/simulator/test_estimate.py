@@ -8,17 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fedloom.cli.app import app
-from fedloom.simulator import Simulation, make_method, scenario
-from fedloom.simulator import estimate as costs
-from fedloom.simulator.estimate import (
-    PROGRAM,
-    NoRoom,
-    TooLarge,
-    estimate,
-    measured_speed,
-    refuse_full_disk,
-    refuse_too_large,
-)
+from fedloom.simulator import Simulation, make_method, refusing, scenario
+from fedloom.simulator.estimate import PROGRAM, estimate
+from fedloom.simulator.refusing import NoRoom, TooLarge, refuse_full_disk, refuse_too_large
+from fedloom.simulator.speed import measured_speed, real_run
 from fedloom.training import models, rows
 
 GB = 1e9
@@ -52,7 +45,7 @@ GB = 1e9
     ],
 )
 def test_what_does_not_fit_is_refused_at_once_with_the_largest_term(small, changes, what, change, monkeypatch):
-    monkeypatch.setattr(costs, "free_memory_bytes", lambda: 16 * GB)
+    monkeypatch.setattr(refusing, "free_memory_bytes", lambda: 16 * GB)
     wanted, method = scenario(small, changes), make_method("hierfedavg")
     began = time.process_time()
     with pytest.raises(TooLarge, match=r"and 16 GB are free: most of it for ") as error:
@@ -71,7 +64,7 @@ def test_what_does_not_fit_is_refused_at_once_with_the_largest_term(small, chang
     ],
 )
 def test_dry_runs_that_do_not_fit_are_refused_too(small, changes, monkeypatch):
-    monkeypatch.setattr(costs, "free_memory_bytes", lambda: 16 * GB)
+    monkeypatch.setattr(refusing, "free_memory_bytes", lambda: 16 * GB)
     with pytest.raises(TooLarge, match="this dry run would need about"):
         Simulation(scenario(small, changes), make_method("hierfedavg"), dry_run=True)
 
@@ -142,7 +135,7 @@ def test_more_of_anything_never_takes_less(small):
 def test_a_disk_that_is_too_small_is_named_before_the_run(small, tmp_path, monkeypatch):
     found = estimate(scenario(small), make_method("hierfedavg"))
     refuse_full_disk(found, tmp_path / "not" / "there")
-    monkeypatch.setattr(costs, "free_disk_bytes", lambda folder: found.disk_bytes * 1.5)
+    monkeypatch.setattr(refusing, "free_disk_bytes", lambda folder: found.disk_bytes * 1.5)
     refuse_full_disk(found, tmp_path)
     with pytest.raises(NoRoom, match=r"these 2 runs would need about .* of disk in .*two checkpoints.*make room there"):
         refuse_full_disk(found, tmp_path, n_runs=2)
@@ -175,7 +168,7 @@ def test_steps_are_those_the_clock_counted(small):
     simulation = Simulation(scenario(small, ["training.participation=0.5"]), make_method("hierfedavg"), dry_run=True)
     for _ in simulation.rounds():
         pass
-    found = costs.real_run(simulation, 0.0, n_workers=1)
+    found = real_run(simulation, 0.0, n_workers=1)
     assert found["work"]["steps"] == simulation.federation.steps_done > 0
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Topology
+from fedloom.planning import Work, devices_of, lonely_devices, predict, weak_links
+from fedloom.planning.link_budget import DAY_S, SLOW_S, missing_db
 from fedloom.radio import shannon_rate, snr
 from fedloom.simulator import make_method
-from fedloom.simulator.link_budget import DAY_S, SLOW_S, lonely_devices, missing_db, weak_links
-from fedloom.simulator.planning import Work, devices_of, predict
 
 BITS = 8e6
 

@@ -9,25 +9,24 @@ from worlds import FixedFleet
 from fedloom.fleet import Link
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Need, Topology
+from fedloom.planning import (
+    Work,
+    devices_of,
+    heads_by_data_and_distance,
+    heads_in_the_middle,
+    make_plan,
+    missing_columns,
+    predict,
+)
+from fedloom.planning.devices import label_gradients
+from fedloom.planning.head_search import choose_candidates
+from fedloom.planning.prediction import label_imbalance
+from fedloom.planning.ways import SERVER_W, exchange_of
 from fedloom.protocol import Barrier
 from fedloom.radio import airtime_s
 from fedloom.simulator import make_method
 from fedloom.simulator.book import Model
 from fedloom.simulator.driver import Driver
-from fedloom.simulator.planning import (
-    SERVER_W,
-    Work,
-    choose_candidates,
-    devices_of,
-    exchange_of,
-    heads_by_data_and_distance,
-    label_gradients,
-    label_imbalance,
-    make_plan,
-    missing_columns,
-    predict,
-)
-from fedloom.simulator.simple_plans import heads_in_the_middle
 from fedloom.simulator.world import World
 
 WORK = Work(model_bytes=40_000, local_steps=3, edge_rounds=4)

@@ -7,17 +7,10 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from fedloom.fleet.table import FleetTable
+from fedloom.planning import Work, devices_of, heads_in_the_middle, k_means_plans, make_plan
+from fedloom.planning.simple_plans import GRID, STARTS, fewest_heads, numbers_of_clusters
 from fedloom.radio import distances
 from fedloom.simulator import make_method
-from fedloom.simulator.planning import Work, devices_of, make_plan
-from fedloom.simulator.simple_plans import (
-    GRID,
-    STARTS,
-    fewest_heads,
-    heads_in_the_middle,
-    k_means_plans,
-    numbers_of_clusters,
-)
 
 WORK = Work(model_bytes=40_000, local_steps=3, edge_rounds=4)
 METHOD = make_method("geographic").with_(name="k-means")

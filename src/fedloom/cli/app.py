@@ -107,7 +107,9 @@ def run(
     from fedloom.record.folder import record, summarise
     from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
-    from fedloom.simulator.estimate import estimate, real_run, refuse_full_disk
+    from fedloom.simulator.estimate import estimate
+    from fedloom.simulator.refusing import refuse_full_disk
+    from fedloom.simulator.speed import real_run
 
     chosen = read_scenario(scenario, changes)
     trained_by: Any = engine
@@ -500,8 +502,8 @@ def _stopped(end: BaseException, done: int, total: int, dry_run: bool) -> str:
 
 def _report_of(folder: Path) -> tuple[Path, list[str]]:
     """Of one run: its report, and whether its curve can be believed."""
-    from fedloom.record.comparison import run_warnings
     from fedloom.record.report import write_report
+    from fedloom.record.run_warnings import run_warnings
     from fedloom.record.runs import read_run
 
     run = read_run(folder)
@@ -544,7 +546,7 @@ def _chosen(best: dict[str, Any]) -> str:
 
 
 def _show_comparison(comparison: Any, report: Path) -> None:
-    from fedloom.record.comparison import CAPTION, rich_tables
+    from fedloom.record.comparison_table import CAPTION, rich_tables
     from fedloom.record.measures import EXISTING, OWN_LABELS, measure_meaning
 
     for table in rich_tables(comparison):

@@ -125,7 +125,7 @@ def cluster_rows(simulation: "Simulation", cloud_round: int) -> list[dict[str, A
     that report to several aggregators are a row of their own, such as "edges 0 + 1"."""
     import numpy as np
 
-    from fedloom.record.figures import group_name
+    from fedloom.record.groupings import group_name
 
     sent = simulation.federation.timeline.of_round(cloud_round)
     if sent is None:

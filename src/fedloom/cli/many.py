@@ -62,12 +62,13 @@ def run_many(
 ) -> tuple[Any, Path]:
     """Run what is missing, go on with what was interrupted; returns the comparison and the path of the report."""
     from fedloom import _check
-    from fedloom.record.comparison import AXES, compare
+    from fedloom.record.axes import AXES
+    from fedloom.record.comparison import compare
     from fedloom.record.report import write_report
     from fedloom.record.runs import read_run
     from fedloom.simulator import make_method
     from fedloom.simulator import scenario as read_scenario
-    from fedloom.simulator.estimate import refuse_full_disk, refuse_too_large
+    from fedloom.simulator.refusing import refuse_full_disk, refuse_too_large
 
     chosen = read_scenario(scenario, changes)
     if not methods:

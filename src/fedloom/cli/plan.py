@@ -49,12 +49,21 @@ def plan_fleet(
 
         from fedloom._random import stream
         from fedloom.fleet.table import read_fleet, read_gradients
+        from fedloom.planning import (
+            Work,
+            devices_of,
+            heads_in_the_middle,
+            k_means_plans,
+            lonely_devices,
+            make_plan,
+            missing_columns,
+            weak_links,
+        )
+        from fedloom.planning.link_budget import DAY_S
         from fedloom.record import plan_words
-        from fedloom.record.plan_page import Planned, summary, write_plan
+        from fedloom.record.plan_files import write_plan
+        from fedloom.record.plan_tables import Planned, summary
         from fedloom.simulator import make_method
-        from fedloom.simulator.link_budget import DAY_S, lonely_devices, weak_links
-        from fedloom.simulator.planning import Work, devices_of, make_plan, missing_columns
-        from fedloom.simulator.simple_plans import heads_in_the_middle, k_means_plans
 
         where = folder or Path("plans") / folder_name(f"{file.stem}-{method.partition(':')[0]}")
         if where.exists() and not where.is_dir():
@@ -159,9 +168,9 @@ def _method(
     """The method, and whether it goes by the fleet's capacities and candidates."""
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
+    from fedloom.planning import heads_by_data_and_distance, heads_in_the_middle
+    from fedloom.planning.head_search import DATA_WEIGHT
     from fedloom.simulator import make_method
-    from fedloom.simulator.planning import DATA_WEIGHT, heads_by_data_and_distance
-    from fedloom.simulator.simple_plans import heads_in_the_middle
 
     name, _, options = text.partition(":")
     if name == K_MEANS and options:
@@ -249,8 +258,8 @@ def _assumptions(
 
 def _tried(sweep: Any) -> str:
     """Which numbers of clusters k-means was tried with, and what it would take with devices by themselves."""
+    from fedloom.planning.simple_plans import STARTS
     from fedloom.record.plan_words import si
-    from fedloom.simulator.simple_plans import STARTS
 
     all_k = len(sweep.tried) == sweep.tried[-1] - sweep.tried[0] + 1
     text = f"{sweep.tried[0]} to {sweep.tried[-1]}" if all_k else ", ".join(map(str, sweep.tried))
@@ -276,8 +285,9 @@ def _warnings_of_heads(table: Any, devices: Any, plan: Any, comparable: Any) -> 
 
 def _slow_links(ids: Any, devices: Any, plan: Any, others: dict[str, Any], bits: float) -> tuple[str, ...]:
     """Links of the plan that take long, and of those it is compared with that never end."""
+    from fedloom.planning import weak_links
+    from fedloom.planning.link_budget import DAY_S, SLOW_S
     from fedloom.record.plan_words import slow_words
-    from fedloom.simulator.link_budget import DAY_S, SLOW_S, weak_links
 
     found = [(plan, SLOW_S), *((other, DAY_S) for other in others.values())]
     return tuple(
@@ -288,7 +298,7 @@ def _slow_links(ids: Any, devices: Any, plan: Any, others: dict[str, Any], bits:
 
 
 def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
-    from fedloom.record.plan_page import cluster_rows, comparison_rows
+    from fedloom.record.plan_tables import cluster_rows, comparison_rows
     from fedloom.record.plan_words import rounds_text
 
     steps = planned.work.local_steps

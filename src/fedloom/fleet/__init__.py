@@ -2,36 +2,30 @@
 
 from fedloom.fleet import cells, compute, links, mobility, placement
 from fedloom.fleet.fleet import Fleet
-from fedloom.fleet.settings import (
-    CellsPlacement,
-    ClassesLaw,
-    ComputeSettings,
-    CoordinatesPlacement,
-    CsvPlacement,
+from fedloom.fleet.settings.cells import ExplicitCells, GridCells, SingleCell
+from fedloom.fleet.settings.compute import ClassesLaw, ComputeSettings, FixedLaw, NormalLaw, UniformLaw
+from fedloom.fleet.settings.fleet import FleetSettings, MobilitySettings, Redraw
+from fedloom.fleet.settings.links import (
     DeviceCloud,
     DeviceEdge,
-    DiscPlacement,
     DrawnLinks,
     EdgeCloud,
-    ExplicitCells,
-    FixedLaw,
     FixedLink,
-    FleetSettings,
     FreeLink,
     FreeSpaceLoss,
     GivenLinks,
-    GridCells,
     LogDistanceLoss,
-    MobilitySettings,
-    NormalLaw,
     RadioLink,
     RateLink,
+)
+from fedloom.fleet.settings.placement import (
+    CellsPlacement,
+    CoordinatesPlacement,
+    CsvPlacement,
+    DiscPlacement,
     RectanglesPlacement,
-    Redraw,
-    SingleCell,
     SquarePlacement,
     ThreeCellsPlacement,
-    UniformLaw,
 )
 from fedloom.fleet.snapshot import Link, Snapshot
 

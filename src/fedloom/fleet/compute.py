@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
-from fedloom.fleet.settings import ClassesLaw, ComputeSettings, FixedLaw, Law, NormalLaw, UniformLaw
+from fedloom.fleet.settings.compute import ClassesLaw, ComputeSettings, FixedLaw, Law, NormalLaw, UniformLaw
 
 Array = NDArray[np.float64]
 

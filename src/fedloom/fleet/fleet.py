@@ -17,8 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from fedloom import _check
 from fedloom._random import stream
 from fedloom.fleet import cells, compute, hops, mobility, placement
-from fedloom.fleet import settings as s
-from fedloom.fleet.settings import FleetSettings, When
+from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
+from fedloom.fleet.settings.fleet import FleetSettings, When
+from fedloom.fleet.settings.links import RadioLink
+from fedloom.fleet.settings.placement import (
+    CoordinatesPlacement,
+    CsvPlacement,
+    DiscPlacement,
+    RectanglesPlacement,
+    SquarePlacement,
+    ThreeCellsPlacement,
+)
 from fedloom.fleet.snapshot import Link, Snapshot
 from fedloom.radio import distances
 
@@ -228,7 +237,7 @@ class Fleet:
 
     def _d2d(self, position_m: Array, t_move: int, t_links: int) -> Link:
         link = self.settings.device_device
-        if not isinstance(link, s.RadioLink):
+        if not isinstance(link, RadioLink):
             t_move = 0  # only radio links know where devices are
         if self.n_devices > MOST_PEERS:
             raise ValueError(
@@ -253,12 +262,12 @@ class Fleet:
         return cast(T, self._built[name][1])
 
 
-def _cells(settings: s.Cells) -> tuple[Array, Array]:
+def _cells(settings: Cells) -> tuple[Array, Array]:
     """Centres (N, D) and radii (N,)."""
     radius: ArrayLike
-    if isinstance(settings, s.SingleCell):
+    if isinstance(settings, SingleCell):
         centres, radius = np.array([settings.centre_m], dtype=np.float64), np.inf
-    elif isinstance(settings, s.GridCells):
+    elif isinstance(settings, GridCells):
         centres = placement.cell_grid(settings.shape, settings.n, settings.spacing_m)
         radius = settings.resolved_radius_m
     else:
@@ -271,15 +280,15 @@ def _place(
 ) -> tuple[Array, Homes | None, Mapping[str, Array]]:
     """Positions (K, 2 or 3), the cell each device was placed for if any, and the columns of a table."""
     place, n, n_cells = settings.placement, settings.n_devices, len(centres)
-    if isinstance(place, s.DiscPlacement):
+    if isinstance(place, DiscPlacement):
         return placement.disc(n, place.radius_m, rng, place.centre_m), None, {}
-    if isinstance(place, s.SquarePlacement):
+    if isinstance(place, SquarePlacement):
         return placement.square(n, place.side_m, rng, place.centre_m), None, {}
-    if isinstance(place, s.RectanglesPlacement):
+    if isinstance(place, RectanglesPlacement):
         return placement.rectangles(place.regions_m, place.counts, rng, place.z_m), None, {}
-    if isinstance(place, s.CoordinatesPlacement):
+    if isinstance(place, CoordinatesPlacement):
         return np.array(place.positions_m, dtype=np.float64), None, {}
-    if isinstance(place, s.CsvPlacement):
+    if isinstance(place, CsvPlacement):
         try:
             positions, columns = placement.read_csv(place.path)
         except OSError as error:
@@ -291,7 +300,7 @@ def _place(
             raise ValueError(f"{place.path} has {len(positions)} devices, but n_devices is {n}")
         return positions, None, columns
     ground = _radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
-    if isinstance(place, s.ThreeCellsPlacement):
+    if isinstance(place, ThreeCellsPlacement):
         wanted, home = placement.three_cells(place.exclusive, place.pair, place.triple, place.overlap)
         return placement.in_region(centres[:, :2], ground, wanted, rng), home, {}
     counts = [n // n_cells + (cell < n % n_cells) for cell in range(n_cells)]

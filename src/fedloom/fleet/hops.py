@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fedloom import radio
 from fedloom.fleet import links
-from fedloom.fleet.settings import (
+from fedloom.fleet.settings.links import (
     DrawnLinks,
     FixedLink,
     GivenLinks,

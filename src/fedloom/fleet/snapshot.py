@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import radio
 from fedloom.fleet import compute
-from fedloom.fleet.settings import ComputeSettings, FalseReports
+from fedloom.fleet.settings.compute import ComputeSettings
+from fedloom.fleet.settings.links import FalseReports
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES
+from fedloom.record.axes import AXES
 from fedloom.record.measures import NAMES, SHARES, measure_meaning, measure_name
 from fedloom.record.runs import COUNTERS, Run, by_method, common_measure
 from fedloom.record.statistics import LEAST, LEVEL

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fedloom.record.comparison import AXES, Comparison, Verdict, score_text
+from fedloom.record.axes import AXES, score_text
+from fedloom.record.comparison import Comparison
 from fedloom.record.measures import SHARES
 from fedloom.record.statistics import LEAST, Interval
+from fedloom.record.verdict import Verdict
 
 QUESTIONS = {
     "steps": "after equal steps",

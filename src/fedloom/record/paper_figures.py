@@ -12,23 +12,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES
+from fedloom.record.axes import AXES
 from fedloom.record.curves import mean_curve, method_styles, score_range
-from fedloom.record.figures import (
-    CLUSTER_COLORS,
-    LEDGER,
-    NEUTRAL,
-    bridging,
-    clusters,
-    distinct_topologies,
-    group_name,
-    hop_style,
-    ledger_means,
-    ordered_clients,
-    stands,
-    used_hops,
-)
+from fedloom.record.figure_style import CLUSTER_COLORS, NEUTRAL
 from fedloom.record.files import write_whole
+from fedloom.record.groupings import bridging, distinct_topologies, group_name
+from fedloom.record.label_figures import clusters, ordered_clients
+from fedloom.record.ledgers import LEDGER, hop_style, ledger_means, used_hops
+from fedloom.record.maps import stands
 from fedloom.record.measures import SHARES, measure_name
 from fedloom.record.runs import Run, by_method, common_measure
 from fedloom.record.statistics import LEAST

@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedloom.planning import Devices, Plan, WeakLink
 from fedloom.simulator.ledger import HOPS
-from fedloom.simulator.link_budget import WeakLink
-from fedloom.simulator.planning import Devices, Plan
 
 MEASURES = {  # in totals: what it is called, its unit, what is said if a simple plan wins, if the plan does
     "seconds": ("time", "s", "is faster", "is the fastest"),

@@ -15,18 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.comparison import AXES
+from fedloom.record.axes import AXES
 from fedloom.record.curves import rounded
-from fedloom.record.figures import (
-    LEDGER,
-    aggregator_names,
-    aggregators_of,
-    group_name,
-    hop_style,
-    shared_layout,
-    used_hops,
-    whole,
-)
+from fedloom.record.figure_style import shared_layout
+from fedloom.record.groupings import aggregator_names, aggregators_of, group_name
+from fedloom.record.ledgers import LEDGER, hop_style, used_hops, whole
 from fedloom.record.runs import Run, by_method
 
 if TYPE_CHECKING:

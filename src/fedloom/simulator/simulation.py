@@ -17,8 +17,8 @@ from fedloom.pacing import box_note, ladder_note
 from fedloom.simulator.book import Model, settle
 from fedloom.simulator.computing import Computing
 from fedloom.simulator.driver import Driver
-from fedloom.simulator.estimate import refuse_too_large
 from fedloom.simulator.evaluation import Evaluation, clocked, noted
+from fedloom.simulator.refusing import refuse_too_large
 from fedloom.simulator.result import Checkpoint, Measures, Place, Result
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
 from fedloom.simulator.setting import make_setting

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
-from fedloom.simulator.planning import SERVER_W, Devices, Plan
+from fedloom.planning.devices import Devices
+from fedloom.planning.prediction import Plan
+from fedloom.planning.ways import SERVER_W
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

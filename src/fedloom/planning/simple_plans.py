@@ -24,7 +24,9 @@ from fedloom.grouping.association import fill_by_regret
 from fedloom.grouping.geographic import geographic_clusters
 from fedloom.methods import Method
 from fedloom.methods.method import Group
-from fedloom.simulator.planning import Devices, Plan, Work, make_plan
+from fedloom.planning.by_method import make_plan
+from fedloom.planning.devices import Devices
+from fedloom.planning.prediction import Plan, Work
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

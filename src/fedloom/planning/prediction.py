@@ -1,0 +1,208 @@
+"""What one cloud round takes, without any training.
+
+Counted with the ways, legs and ledger of the simulator and the same radio:
+
+    edge round of a cluster    max over members of  fetch + steps * seconds per step + return
+    cloud round                max over clusters of  fetch + edge rounds * edge round + report
+
+as the protocol has it for methods that wait for everybody.
+
+K devices, N aggregators, C classes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.grouping import Topology
+from fedloom.methods import Method
+from fedloom.methods.method import Allotment
+from fedloom.pacing import Offer, rounds_in_box
+from fedloom.planning.devices import Devices
+from fedloom.planning.ways import exchange_of, to_aggregator_m
+from fedloom.simulator.exchange import Way
+from fedloom.simulator.ledger import Ledger
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a cloud round is: local steps in an edge round, edge rounds, and bytes of a model."""
+
+    model_bytes: int
+    local_steps: int = 5
+    edge_rounds: int = 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """Who reports to whom, and what one cloud round takes.
+
+    Per device (K,): cluster (-1: takes no part), head (device; -1 for the server), distance_m to it, power_w it sends at (a
+    head: to the server), link_s: seconds of one model over its slowest link, in the slower direction; seconds it is busy, joules
+    it spends on sending, bytes_sent, bytes_received. Per aggregator (N,): edge_round_s, edge_rounds,
+    cluster_s of its cloud round, imbalance: total variation distance of its labels to those of all, 0 to 1; NaN if labels are
+    not known. time_s, ledger: of the cloud round; without joules of the server. side_by_side_s: time_s if heads did not
+    wait for each other to send to the server, where the method makes them. notes: of what was allotted.
+    """
+
+    name: str
+    topology: Topology
+    cluster: Ints
+    head: Ints
+    distance_m: Floats
+    power_w: Floats
+    link_s: Floats
+    seconds: Floats
+    joules: Floats
+    bytes_sent: Ints
+    bytes_received: Ints
+    edge_round_s: Floats
+    edge_rounds: Ints
+    cluster_s: Floats
+    imbalance: Floats
+    time_s: float
+    side_by_side_s: float
+    ledger: Ledger
+    notes: dict[str, float | Floats]
+
+    @property
+    def n_clusters(self) -> int:
+        """N."""
+        return self.topology.n_aggregators
+
+    @property
+    def size(self) -> Ints:
+        """(N,) devices of each cluster."""
+        return np.asarray(self.topology.cover.sum(axis=1))
+
+    def mean_imbalance(self, n_samples: Ints) -> float:
+        """Over clusters, each with the weight of its samples."""
+        weight = self.topology.cover @ n_samples
+        return float(self.imbalance @ weight / weight.sum()) if weight.any() else float("nan")
+
+
+def predict(
+    devices: Devices, method: Method, topology: Topology, work: Work, allotment: Allotment | None = None
+) -> Plan:
+    """One cloud round of a method that waits for everybody, with the clusters of `topology` and what is allotted to them."""
+    allotment = allotment or Allotment()
+    allotment.check(topology.n_aggregators)
+    if topology.kind == "edge":
+        raise ValueError(
+            f"{method.name} groups devices by the cells of edge servers, and a table of devices has none; plan with a method "
+            "that makes devices heads of clusters"
+        )
+    if not (method.edge.waits_for_all and method.cloud.exists and method.cloud.waits):
+        raise ValueError(
+            f"{method.name} does not wait for all devices, so a round cannot be predicted without running it"
+        )
+    if topology.n_reached.max() > 1:
+        raise ValueError(f"{method.name} lets devices report to several heads, which a plan does not show")
+    cover = topology.cover
+    taking_part: Mask = np.asarray(cover.any(axis=0))
+    cluster = np.where(taking_part, cover.argmax(axis=0), -1)
+    at_server = topology.kind == "cloud"
+    head = np.full(devices.n, -1) if at_server else np.where(taking_part, topology.host[cluster], -1)
+    ways = exchange_of(devices, topology, head, taking_part, 8.0 * work.model_bytes, allotment.power_w)
+
+    down, up = ways.client_down.seconds, ways.client_up.seconds
+    offer = Offer(
+        client=np.arange(devices.n),
+        full_steps=np.full(devices.n, work.local_steps),
+        unit_steps=np.ones(devices.n, np.int64),
+        step_s=devices.step_s,
+        link_s=down + up,
+    )
+    round_s = np.array([offer.full_s[members].max(initial=0.0) for members in cover])  # (N,)
+    rounds = np.full(len(cover), work.edge_rounds) if allotment.edge_rounds is None else allotment.edge_rounds
+    box_s = method.edge.box_s
+    if box_s is not None:
+        rounds = np.array([rounds_in_box(box_s, s) for s in round_s])
+    work_s = np.maximum(rounds * round_s, box_s or 0.0)
+    cluster_s = ways.cloud_down.seconds + work_s + ways.cloud_up.seconds
+    side_by_side_s = float(cluster_s.max())
+    if method.cloud.uplink is not None:
+        cluster_s = method.cloud.uplink(ways.cloud_down.seconds + work_s, ways.cloud_up.seconds)
+
+    times = np.where(taking_part, rounds[cluster], 0)  # (K,) edge rounds of each device
+    ledger = Ledger()
+    for way, n_times in ((ways.client_down, times), (ways.client_up, times), (ways.cloud_down, 1), (ways.cloud_up, 1)):
+        _book(ledger, way, np.broadcast_to(n_times, way.seconds.shape), work.model_bytes)
+    ledger.compute(float((times * work.local_steps * devices.step_s).sum()), 0.0)
+
+    seconds = times * offer.full_s
+    sent, received = (_per_client(way, times * work.model_bytes) for way in (ways.client_up, ways.client_down))
+    joules, power_w, link_s = _joules(ways.client_up, times), devices.power_w.copy(), np.maximum(down, up)
+    if not at_server:
+        host = topology.host
+        link_s[host] = np.maximum(ways.cloud_down.seconds, ways.cloud_up.seconds)
+        seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
+        joules[host] += _joules(ways.cloud_up, 1)
+        sent[host] += work.model_bytes
+        received[host] += work.model_bytes
+        if allotment.power_w is not None:
+            power_w[host] = allotment.power_w
+        members = taking_part & (head != np.arange(devices.n))  # what a head sends to them, it pays for
+        np.add.at(joules, head[members], _joules(ways.client_down, times)[members])
+        np.add.at(sent, head[members], times[members] * work.model_bytes)
+        np.add.at(received, head[members], times[members] * work.model_bytes)
+    return Plan(
+        name=method.name,
+        topology=topology,
+        cluster=cluster,
+        head=head,
+        distance_m=to_aggregator_m(devices, head, taking_part),
+        power_w=power_w,
+        link_s=link_s,
+        seconds=seconds,
+        joules=joules,
+        bytes_sent=sent,
+        bytes_received=received,
+        edge_round_s=round_s,
+        edge_rounds=rounds,
+        cluster_s=cluster_s,
+        imbalance=label_imbalance(cover, devices.label_counts),
+        time_s=float(cluster_s.max()),
+        side_by_side_s=side_by_side_s,
+        ledger=ledger,
+        notes=dict(allotment.notes),
+    )
+
+
+def label_imbalance(cover: Mask, label_counts: Ints) -> Floats:
+    """(N,): total variation distance of each cluster's labels to those of all, 0 (alike) to 1; 0 for clusters without
+    samples, NaN if labels are not known. cover (N, K), label_counts (K, C)."""
+    everybody = label_counts[cover.any(axis=0)].sum(axis=0)
+    if not everybody.any():
+        return np.full(len(cover), np.nan)
+    counts = cover @ label_counts  # (N, C)
+    total = counts.sum(axis=1, keepdims=True)
+    share = counts / np.maximum(total, 1)
+    return np.asarray(np.where(total[:, 0] > 0, np.abs(share - everybody / everybody.sum()).sum(axis=1) / 2, 0.0))
+
+
+def _book(ledger: Ledger, way: Way, times: Ints, n_bytes: int) -> None:
+    """Every message of the way so many times (m,)."""
+    for leg in way.legs:
+        ledger.send(
+            leg.hop,
+            way.direction,
+            n_links=int((times * leg.links).sum()),
+            n_parties=int((times * leg.links).sum()),
+            n_bytes=int((times * leg.sent).sum()) * n_bytes,
+            airtime_s=float((times * leg.seconds).sum()),
+            energy_j=float((times * leg.joules).sum()),
+        )
+
+
+def _joules(way: Way, times: Ints | int) -> Floats:
+    return sum((times * leg.joules for leg in way.legs), np.zeros(way.seconds.shape))
+
+
+def _per_client(way: Way, n_bytes: Ints) -> Ints:
+    return sum((n_bytes * leg.sent for leg in way.legs), np.zeros(way.seconds.shape, np.int64))

@@ -1,0 +1,176 @@
+"""A plan and what belongs to it, as rows: a device, a cluster or a compared plan each, and all of it as a summary."""
+
+import math
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.fleet.table import FleetTable
+from fedloom.planning import Devices, Plan, Work
+from fedloom.record.plan_words import other_work, si, verdicts
+from fedloom.simulator.ledger import HOPS
+
+Floats = NDArray[np.float64]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Planned:
+    """A plan and what belongs to it. others: the plans it is compared with, by what they are called; simple: those of them that
+    anybody would try first. missing: columns that would improve it, and how; notes: what was assumed; warnings: what should not
+    stay as it is."""
+
+    title: str
+    table: FleetTable
+    devices: Devices
+    work: Work
+    seed: int
+    plan: Plan
+    others: dict[str, Plan]
+    missing: dict[str, str]
+    notes: list[str]
+    simple: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The plan first."""
+        return {self.plan.name: self.plan, **self.others}
+
+    @property
+    def compared(self) -> list[str]:
+        """How the plan stands against the best simple one, in sentences."""
+        differs = other_work(self.plan, self.work.edge_rounds) if self.simple else None
+        totals = {name: plan_totals(self, plan) for name, plan in self.plans.items()}
+        return ([] if differs is None else [differs]) + verdicts(totals, self.simple)
+
+    def head_name(self, k: int) -> str:
+        """Of a device; "server" for none."""
+        return self.table.ids[k] if k >= 0 else "server"
+
+
+def device_rows(planned: Planned) -> list[Row]:
+    """A row per device, per cloud round."""
+    plan, position = planned.plan, planned.devices.position_m
+    is_head = np.isin(np.arange(len(plan.cluster)), plan.topology.host) & (plan.topology.kind == "head")
+    return [
+        {
+            "id": name,
+            **_place(planned, position[k]),
+            "cluster": int(plan.cluster[k]),
+            "head": planned.head_name(int(plan.head[k])) if plan.cluster[k] >= 0 else "",
+            "is_head": bool(is_head[k]),
+            "distance_m": _short(plan.distance_m[k]),
+            "tx_power_w": _short(plan.power_w[k]),
+            "seconds": _short(plan.seconds[k]),
+            "joules": _short(plan.joules[k]),
+            "bytes_sent": int(plan.bytes_sent[k]),
+            "bytes_received": int(plan.bytes_received[k]),
+        }
+        for k, name in enumerate(planned.table.ids)
+    ]
+
+
+def cluster_rows(planned: Planned) -> list[Row]:
+    """A row per cluster, per cloud round."""
+    plan, devices = planned.plan, planned.devices
+    rows = []
+    for n, members in enumerate(plan.topology.cover):
+        head = int(plan.topology.host[n]) if plan.topology.kind == "head" else -1
+        others = members & (np.arange(devices.n) != head)
+        rows.append(
+            {
+                "cluster": n,
+                "head": planned.head_name(head),
+                **_place(planned, devices.position_m[head] if head >= 0 else devices.server_m),
+                "devices": int(members.sum()),
+                "n_samples": int(devices.n_samples[members].sum()) if planned.table.n_samples is not None else None,
+                "edge_rounds": int(plan.edge_rounds[n]),
+                "edge_round_s": _short(plan.edge_round_s[n]),
+                "cloud_round_s": _short(plan.cluster_s[n]),
+                "joules": _short(plan.joules[members].sum()),
+                "bytes_sent": int(plan.bytes_sent[members].sum()),
+                "member_distance_m": _short(plan.distance_m[others].mean()) if others.any() else 0.0,
+                "server_distance_m": _short(devices.to_server_m[head]) if head >= 0 else 0.0,
+                "label_imbalance": _known(plan.imbalance[n]),
+            }
+        )
+    return rows
+
+
+def _place(planned: Planned, point_m: Floats) -> Row:
+    """A point in metres, and in degrees if the table is."""
+    degrees = planned.table.to_degrees(point_m)
+    there = {} if degrees is None else dict(zip(("latitude", "longitude"), degrees))
+    return {**there, "x_m": _short(point_m[0]), "y_m": _short(point_m[1])}
+
+
+def plan_totals(planned: Planned, plan: Plan) -> Row:
+    """One cloud round of a plan, in all."""
+    sends = (plan.cluster >= 0) & (plan.head != np.arange(len(plan.head)))
+    return {
+        "clusters": plan.n_clusters if plan.topology.kind == "head" else 0,
+        "seconds": _short(plan.time_s),
+        "joules": _short(plan.ledger.total_j),
+        "most_joules_of_a_device": _short(plan.joules.max()),
+        "bytes": plan.ledger.total_bytes,
+        "server_bytes": int(plan.ledger.bytes[HOPS.index("device_cloud")].sum()),
+        "mean_distance_m": _short(plan.distance_m[sends].mean()) if sends.any() else 0.0,
+        "label_imbalance": _known(plan.mean_imbalance(planned.devices.n_samples)),
+    }
+
+
+def summary(planned: Planned) -> Row:
+    """All but the devices: settings, totals, clusters, comparison, ledger, notes."""
+    server = planned.devices.server_m
+    return {
+        "title": planned.title,
+        "method": planned.plan.name,
+        "version": metadata.version("fedloom"),
+        "seed": planned.seed,
+        "work": asdict(planned.work),
+        "n_devices": planned.devices.n,
+        "origin_latitude_longitude": planned.table.origin,
+        "server_m": [_short(value) for value in server],
+        "server_latitude_longitude": planned.table.to_degrees(server),
+        "per_cloud_round": {name: plan_totals(planned, plan) for name, plan in planned.plans.items()},
+        "compared": planned.compared,
+        "ledger": planned.plan.ledger.table(),
+        "clusters": cluster_rows(planned),
+        "would_improve": planned.missing,
+        "notes": planned.notes,
+        "warnings": list(planned.warnings),
+    }
+
+
+def comparison_rows(planned: Planned) -> list[Row]:
+    """A row per plan, as text."""
+    rows = []
+    for name, plan in planned.plans.items():
+        total = plan_totals(planned, plan)
+        rows.append(
+            {
+                "plan": name,
+                "clusters": str(total["clusters"] or "-"),
+                "time": si(total["seconds"], "s"),
+                "energy": si(total["joules"], "J"),
+                "worst device": si(total["most_joules_of_a_device"], "J"),
+                "traffic": si(total["bytes"], "B"),
+                "at server": si(total["server_bytes"], "B"),
+                "mean link": si(total["mean_distance_m"], "m"),
+                "imbalance": "-" if total["label_imbalance"] is None else f"{total['label_imbalance']:.3f}",
+            }
+        )
+    return rows
+
+
+def _short(value: float) -> float:
+    """Six significant digits."""
+    return float(f"{value:.6g}")
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else round(float(value), 4)

@@ -1,0 +1,87 @@
+"""The section of the report that says how it was made, and how to make it again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from fedloom.record.axes import AXES
+from fedloom.record.report_elements import MOST_MAPS, escape
+from fedloom.record.runs import Run, by_method
+
+
+def scenario_files(runs: Sequence[Run]) -> dict[str, str]:
+    """The different scenarios of the runs, as YAML by the name of a file."""
+    import yaml
+
+    texts = dict.fromkeys(yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True) for run in runs)
+    if len(texts) == 1:
+        return {"scenario.yaml": next(iter(texts))}
+    return {f"scenario-{i + 1}.yaml": text for i, text in enumerate(texts)}
+
+
+def commands(runs: Sequence[Run]) -> list[str]:
+    """What to type to make these runs again, given the files of their scenarios."""
+    import yaml
+
+    files = {text: name for name, text in scenario_files(runs).items()}
+    same: dict[str, list[Run]] = {}
+    for run in runs:
+        same.setdefault(files[yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)], []).append(run)
+    found = []
+    for file, those in same.items():
+        seeds = {method: sorted(run.seed for run in group) for method, group in by_method(those).items()}
+        n = len(next(iter(seeds.values())))
+        if all(s == list(range(n)) for s in seeds.values()) and len(those) > 1:
+            methods = shlex.quote(",".join(seeds))
+            found.append(f"fedloom compare {file} --methods {methods} --seeds {n}")
+        else:
+            found += [
+                f"fedloom run {file} --method {shlex.quote(method)} --seed {seed}"
+                for method, every in seeds.items()
+                for seed in every
+            ]
+    return found
+
+
+def making_section(runs: Sequence[Run]) -> str:
+    """Commands, scenarios, runs, versions and machines."""
+    lines = []
+    for run in runs:
+        wall = AXES["seconds"].text(run.summary["wall_s"]) if run.summary else "unfinished"
+        lines.append(
+            f"<tr><th>{escape(run.method)}</th><td>{run.seed}</td><td>{escape(wall)}</td>"
+            f'<td class="text">{escape(run.origin.get("started", ""))}</td>'
+            f'<td class="text">{escape(run.path.name)}</td></tr>'
+        )
+    facts = "".join(
+        f'<p class="note"><b>{name}</b>: {escape("; or ".join(_distinct(runs, key)))}</p>'
+        for key, name in (("versions", "Versions"), ("machine", "Machine"))
+    )
+    scenarios = scenario_files(runs)
+    buttons = " ".join(
+        f'<button type="button" data-scenario="{name}">{name}</button>' for name in list(scenarios)[:MOST_MAPS]
+    )
+    typed = "\n".join(commands(runs))
+    details = "".join(
+        f"<details><summary>{escape(name)}: all settings</summary><div class='card'><pre>{escape(text)}</pre></div>"
+        "</details>"
+        for name, text in list(scenarios.items())[:MOST_MAPS]
+    )
+    return (
+        '<section id="making"><h2>How it was made</h2>'
+        f'<p class="note">To make it again, with the same version of fedloom: save <span class="save">{buttons}</span> and '
+        f"type</p><div class='card'><pre id='command'>{escape(typed)}</pre></div>"
+        f"<details><summary>The {len(runs)} runs</summary>"
+        '<div class="card scroll" tabindex="0"><table><thead><tr><th>method</th><th>seed</th><th>wall time</th>'
+        '<th class="text">started</th><th class="text">folder</th></tr>'
+        f"</thead><tbody>{''.join(lines)}</tbody></table></div></details>{details}"
+        f"<div class='gap'></div>{facts}</section>"
+        "<footer>Made with FedLoom. Time, energy and traffic are simulated.</footer>"
+    )
+
+
+def _distinct(runs: Sequence[Run], key: str) -> list[str]:
+    """The different values of `origin[key]`, each as "name value, name value"."""
+    texts = [", ".join(f"{k} {v}" for k, v in (run.origin.get(key) or {}).items()) or "not recorded" for run in runs]
+    return list(dict.fromkeys(texts))
