@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from fedloom.data import check, fetch, files, find, load, places
+from fedloom.data import check, fetch, files, find, load, looking, places, reading, sources
 from fedloom.gate.files import Bounded
 
 IMAGES = np.arange(5 * 6 * 7, dtype=np.uint8).reshape(5, 6, 7)
@@ -24,7 +24,8 @@ LABELS = np.array([3, 1, 4, 1, 5], dtype=np.uint8)
 def own_cache(tmp_path, monkeypatch):
     """No test sees this machine's cache or settings."""
     monkeypatch.delenv("FEDLOOM_DATA", raising=False)
-    monkeypatch.setattr(files, "cache_directory", lambda: tmp_path / "cache")
+    for module in (looking, files):
+        monkeypatch.setattr(module, "cache_directory", lambda: tmp_path / "cache")
 
 
 def idx(array):
@@ -75,9 +76,9 @@ def test_idx_files_are_read_gzipped_or_plain_in_each_layout(tmp_path, compress, 
 def test_an_installed_system_package_is_found(tmp_path, monkeypatch):
     assert str(places("fashion-mnist")[-1]) == "/usr/share/datasets/fashion-mnist"
     write_idx(tmp_path / "package")
-    source = files.SOURCES["fashion-mnist"]
-    changed = files.Source(alternatives=source.alternatives, system=(str(tmp_path / "package"),), home=source.home)
-    monkeypatch.setitem(files.SOURCES, "fashion-mnist", changed)
+    source = sources.SOURCES["fashion-mnist"]
+    changed = sources.Source(alternatives=source.alternatives, system=(str(tmp_path / "package"),), home=source.home)
+    monkeypatch.setitem(sources.SOURCES, "fashion-mnist", changed)
     assert load("fashion-mnist:own").n_train == 5
 
 
@@ -175,7 +176,7 @@ def test_labels_out_of_range_are_refused(tmp_path):
 def test_files_of_the_other_dataset_with_the_same_names_are_recognised(tmp_path, monkeypatch):
     write_idx(tmp_path)
     known = {hashlib.md5(idx(IMAGES)).hexdigest(): ("mnist", "train-images-idx3-ubyte")}
-    monkeypatch.setattr(files, "_KNOWN", known)
+    monkeypatch.setattr(files, "RECOGNISED", known)
     assert load("mnist:own", tmp_path).n_train == 5
     with pytest.raises(ValueError, match="is train-images-idx3-ubyte of mnist, not of fashion-mnist"):
         load("fashion-mnist:own", tmp_path)
@@ -184,9 +185,9 @@ def test_files_of_the_other_dataset_with_the_same_names_are_recognised(tmp_path,
 def test_check_tells_published_files_from_others(tmp_path, monkeypatch):
     write_idx(tmp_path)
     assert [file.published for file in check("mnist", tmp_path)] == [False] * 4
-    (published,) = files.SOURCES["mnist"].alternatives
-    right = published | {"train-labels-idx1-ubyte": files.Published(md5=hashlib.md5(idx(LABELS)).hexdigest())}
-    monkeypatch.setitem(files.SOURCES, "mnist", files.Source(alternatives=(right,), home="x"))
+    (published,) = sources.SOURCES["mnist"].alternatives
+    right = published | {"train-labels-idx1-ubyte": sources.Published(md5=hashlib.md5(idx(LABELS)).hexdigest())}
+    monkeypatch.setitem(sources.SOURCES, "mnist", sources.Source(alternatives=(right,), home="x"))
     assert [file.published for file in check("mnist", tmp_path)] == [False, True, False, False]
 
 
@@ -397,16 +398,16 @@ def home(tmp_path, monkeypatch):
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    source = files.SOURCES["fashion-mnist"]
+    source = sources.SOURCES["fashion-mnist"]
     downloads = tuple(
-        files.Download(
+        sources.Download(
             url=f"http://127.0.0.1:{server.server_port}/{file}.gz",
             md5=hashlib.md5((folder / f"{file}.gz").read_bytes()).hexdigest(),
         )
         for file in source.alternatives[0]
     )
-    changed = files.Source(alternatives=source.alternatives, downloads=downloads, home=source.home)
-    monkeypatch.setitem(files.SOURCES, "fashion-mnist", changed)
+    changed = sources.Source(alternatives=source.alternatives, downloads=downloads, home=source.home)
+    monkeypatch.setitem(sources.SOURCES, "fashion-mnist", changed)
     yield folder
     server.shutdown()
     server.server_close()
@@ -439,11 +440,11 @@ def test_a_changed_pixel_of_a_published_file_is_found_before_it_is_parsed(tmp_pa
     write_idx(tmp_path, compress=compress)
     known = {f.name.removesuffix(".gz"): f for f in tmp_path.iterdir()}
     right = {
-        name: files.Published(md5=hashlib.md5(data).hexdigest(), n_bytes=len(data))
+        name: sources.Published(md5=hashlib.md5(data).hexdigest(), n_bytes=len(data))
         for name, path in known.items()
         for data in [gzip.decompress(path.read_bytes()) if compress else path.read_bytes()]
     }
-    monkeypatch.setitem(files.SOURCES, "mnist", files.Source(alternatives=(right,), home="x"))
+    monkeypatch.setitem(sources.SOURCES, "mnist", sources.Source(alternatives=(right,), home="x"))
     assert load("mnist", tmp_path).n_train == 5  # the published files
     changed = IMAGES.copy()
     changed[2, 3, 4] ^= 1
@@ -509,7 +510,7 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path, name):
 
 
 def test_an_archive_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "Bounded", lambda stream, where: Bounded(stream, where, 1_000_000))
+    monkeypatch.setattr(reading, "Bounded", lambda stream, where: Bounded(stream, where, 1_000_000))
     write_tar(tmp_path / "cifar-100-binary.tar.gz", {"junk": bytes(3_000_000), "cifar-100-binary/train.bin": b"x"})
     with pytest.raises(ValueError, match="unpacks to more than 1,000,000 bytes"):
         load("cifar100:own", tmp_path)

@@ -9,7 +9,7 @@ import pytest
 import fedloom as fl
 from fedloom.record.runs import Run
 from fedloom.reproduce import find_items, load
-from fedloom.reproduce.hhfl import HFL, HHFL, setup
+from fedloom.reproduce.hhfl.setups import HFL, HHFL, setup
 from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN
 
 PAPER = load("hhfl")

@@ -4,8 +4,9 @@ from fedloom.data.dataset import Dataset, Split
 from fedloom.data.drawn import drawn, drawn_by_classes
 from fedloom.data.dual_layer import dual_layer_sets, missing_classes
 from fedloom.data.edge_cases import edge_case_sets
-from fedloom.data.files import FileCheck, Found, check, fetch, find, places
+from fedloom.data.files import FileCheck, check, fetch
 from fedloom.data.loaders import DATASETS, Description, GaussianSettings, gaussian_mixture, load
+from fedloom.data.looking import Found, find, places
 from fedloom.data.magnet import MagnetSettings, magnet_tracking
 from fedloom.data.partition import (
     Indices,

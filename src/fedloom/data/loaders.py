@@ -15,10 +15,14 @@ from pydantic import Field
 from fedloom import _check
 from fedloom._random import stream
 from fedloom._settings import Settings
-from fedloom.data import files, formats
+from fedloom.data import formats
 from fedloom.data.dataset import Dataset
+from fedloom.data.files import contents
+from fedloom.data.looking import Found
 from fedloom.data.magnet import MagnetSettings, magnet_tracking
 from fedloom.data.partition import largest_remainder
+from fedloom.data.reading import read_files
+from fedloom.data.sources import OWN, plain
 from fedloom.gate import Refused, arrays, finite, mat, shown
 from fedloom.gate.child import Child
 
@@ -169,7 +173,7 @@ def load(
 ) -> Dataset:
     """The dataset of that name. With ":own" after it, as in "mnist:own", its files need not be the published ones.
 
-    directory   where its files are; by default see `fedloom.data.files`
+    directory   where its files are; by default see `fedloom.data.looking`
     limit       at most this many samples of the training split, and of the test split; see `Dataset.limited`
     gaussian    settings of the generated dataset "gaussian"; for no other name
     magnet      settings of the generated dataset "magnet"; for no other name
@@ -177,12 +181,12 @@ def load(
     FileNotFoundError: files are missing, and the message says how to get them. Refused: a file is damaged, or not the
     published one.
     """
-    if files.plain(name) not in DATASETS:
+    if plain(name) not in DATASETS:
         close = difflib.get_close_matches(name[:100], DATASETS, n=3, cutoff=0.5)
         nearest = f"; nearest: {', '.join(close)}" if close else ""
         raise Refused(f"unknown dataset {shown(name)}{nearest}; known: {', '.join(DATASETS)}")
-    if name.endswith(files.OWN) and files.plain(name) not in _FROM_FILES:
-        raise Refused(f"dataset {files.plain(name)} has no files that could be your own; leave out {files.OWN}")
+    if name.endswith(OWN) and plain(name) not in _FROM_FILES:
+        raise Refused(f"dataset {plain(name)} has no files that could be your own; leave out {OWN}")
     for key, settings in (("gaussian", gaussian), ("magnet", magnet)):
         if settings is not None and name != key:
             raise Refused(f'settings `{key}` go with dataset "{key}", not with {shown(name)}')
@@ -193,7 +197,7 @@ def load(
     elif name in _WITHOUT_FILES:
         dataset = _WITHOUT_FILES[name]()
     else:
-        dataset = _FROM_FILES[files.plain(name)](name, directory)
+        dataset = _FROM_FILES[plain(name)](name, directory)
     return dataset if limit is None else dataset.limited(limit)
 
 
@@ -243,7 +247,7 @@ def _magnet(settings: MagnetSettings) -> Dataset:
 
 
 def _idx(name: str, directory: Directory) -> Dataset:
-    read = files.contents(name, directory)
+    read = contents(name, directory)
 
     def split(prefix: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         where, data = read[f"{prefix}-images-idx3-ubyte"]
@@ -258,22 +262,20 @@ def _idx(name: str, directory: Directory) -> Dataset:
 
 
 def _cifar10(name: str, directory: Directory) -> Dataset:
-    read = files.contents(name, directory)
+    read = contents(name, directory)
     batches = [formats.cifar(data, str(where), 1, 10) for where, data in read.values()]  # five of training, one of test
     train = tuple(np.concatenate(parts) for parts in zip(*batches[:-1]))
     return _images(name, (train[0], train[1]), batches[-1], 10)
 
 
 def _cifar100(name: str, directory: Directory) -> Dataset:
-    train, test = (formats.cifar(data, str(where), 2, 100) for where, data in files.contents(name, directory).values())
+    train, test = (formats.cifar(data, str(where), 2, 100) for where, data in contents(name, directory).values())
     return _images(name, train, test, 100)
 
 
 def _svhn(name: str, directory: Directory) -> Dataset:
     with Child(mat.__name__) as child:
-        train, test = (
-            formats.svhn(data, str(where), child) for where, data in files.contents(name, directory).values()
-        )
+        train, test = (formats.svhn(data, str(where), child) for where, data in contents(name, directory).values())
     return _images(name, train, test, 10)
 
 
@@ -284,7 +286,7 @@ def _hapt(name: str, directory: Directory) -> Dataset:
     last fifth is for testing. The window before those is left out, as it may share half of its samples with
     the first of them; a random split would leak so at every second window.
     """
-    ((_, (where, data)),) = files.contents(name, directory).items()
+    ((_, (where, data)),) = contents(name, directory).items()
     if where.path.suffix == ".npz":
         x, y, user = formats.windows(data, str(where))
     else:
@@ -293,7 +295,7 @@ def _hapt(name: str, directory: Directory) -> Dataset:
             str(where),
             lambda names: {
                 file: (str(found), signal)
-                for file, (found, signal) in files.read_files({n: where.beside(n) for n in names}).items()
+                for file, (found, signal) in read_files({n: where.beside(n) for n in names}).items()
             },
         )
     train, test = [], []
@@ -366,7 +368,7 @@ def _images(name: str, train: tuple[Any, Any], test: tuple[Any, Any], n_classes:
     )
 
 
-def _same_number(images: files.Found, n_images: int, labels: files.Found, n_labels: int) -> None:
+def _same_number(images: Found, n_images: int, labels: Found, n_labels: int) -> None:
     if n_images != n_labels:
         raise Refused(
             f"{images} has {n_images} images but {labels} has {n_labels} labels; they are of different sets, "

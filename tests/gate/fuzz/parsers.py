@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.io import savemat
 
-from fedloom.data import files, formats
+from fedloom.data import files, formats, looking, reading, sources
 from fedloom.data.loaders import load
 from fedloom.fleet import placement
 from fedloom.fleet.table import read_fleet, read_gradients
@@ -248,9 +248,9 @@ IMAGES = (np.arange(5 * 6 * 7) % 256).astype(np.uint8).reshape(5, 6, 7)
 
 def _idx(data: bytes) -> Any:
     """As a file of its own: plain or packed, of one's own."""
-    hit = {"train-images-idx3-ubyte": files.Found(path=_file(data, "train-images-idx3-ubyte"))}
-    most = {name: files._most(name, files.Published(), own=True) for name in hit}
-    ((_, read),) = files.read_files(hit, most).values()
+    hit = {"train-images-idx3-ubyte": looking.Found(path=_file(data, "train-images-idx3-ubyte"))}
+    most = {name: files._most(name, sources.Published(), own=True) for name in hit}
+    ((_, read),) = reading.read_files(hit, most).values()
     return formats.idx(read, "images", 3)
 
 
@@ -343,8 +343,8 @@ def _hapt_zip() -> bytes:
 
 
 def _hapt_archive(data: bytes) -> Any:
-    hit = files.Found(path=_file(data, "HAPT Data Set.zip"), member="RawData/labels.txt")
-    read = files.read_files({"labels": hit})
+    hit = looking.Found(path=_file(data, "HAPT Data Set.zip"), member="RawData/labels.txt")
+    read = reading.read_files({"labels": hit})
     return read["labels"][1]
 
 
