@@ -98,7 +98,7 @@ def test_a_checkpoint_of_another_model_is_refused(small):
     rounds = first.rounds()
     next(rounds), next(rounds)
     second = Simulation(scenario(small, ["task.model.hidden=[9]"]), make_method("fedavg"))
-    with pytest.raises(ValueError, match="belongs to another scenario or version"):
+    with pytest.raises(ValueError, match="belongs to another run or version"):
         list(second.rounds(first.checkpoint()))
     rounds.close()
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars
 import pytest
 
+from fedloom.record.files import write_whole
 from fedloom.record.folder import record
 from fedloom.record.streaming import write_tables
 from fedloom.simulator import Simulation, make_method, scenario
@@ -117,14 +118,14 @@ def test_a_table_in_pieces_is_written_as_one_file(tmp_path):
 
 
 def test_an_interrupted_write_leaves_what_was_there(tmp_path):
-    write_tables(tmp_path / "t.parquet", iter([{"a": np.arange(3)}]))
+    write_whole(tmp_path / "t.parquet", lambda path: write_tables(path, iter([{"a": np.arange(3)}])))
 
     def breaks():
         yield {"a": np.arange(3)}
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(Exception, match="No space left"):
-        write_tables(tmp_path / "t.parquet", breaks())
+        write_whole(tmp_path / "t.parquet", lambda path: write_tables(path, breaks()))
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
     assert polars.read_parquet(tmp_path / "t.parquet").height == 3
 

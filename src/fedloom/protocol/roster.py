@@ -62,6 +62,13 @@ class Roster:
         self.late = still_late
         return taken
 
+    def drop_late(self) -> None:
+        """Late updates are lost. A client that waited to have its update merged is free again."""
+        for flight in self.late:
+            waits = (flight.ticket == self._tickets[flight.client] - 1) & np.isfinite(flight.arrives_s)
+            self.busy_until[flight.client[waits]] = flight.arrives_s[waits]
+        self.late = []
+
     def n_working(self, group: int) -> int:
         """Flights that are merged by themselves, with a client in the group now."""
         return sum(bool((self.group_of[flight.client] == group).any()) for flight in self.working.values())

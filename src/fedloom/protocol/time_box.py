@@ -10,7 +10,7 @@ from typing import ClassVar
 from fedloom import _check
 from fedloom.pacing import Offer, Pace, rounds_in_box
 from fedloom.protocol.edge import Edge
-from fedloom.protocol.messages import Action, Begin
+from fedloom.protocol.messages import Action, Begin, Open
 from fedloom.protocol.rounds import Rounds
 from fedloom.protocol.terms import TIE
 
@@ -42,6 +42,14 @@ class TimeBox(Rounds):
         full_s = edge.terms.unit_steps * event.units * edge.here.step_s + edge.here.link_s
         slowest_s = float(full_s[edge.members].max(initial=0.0))
         return edge.begun(event, rounds_in_box(self.seconds, slowest_s) if slowest_s else 0)
+
+    def open(self, edge: Edge, event: Open) -> list[Action]:
+        """Whoever slept until the box was over reports what it has."""
+        if event.at_s >= edge.report_at_s - edge.slack_s:
+            edge.attend(event.attendance)
+            edge.rounds_left = 0
+            return [edge.report(event.at_s)]
+        return super().open(edge, event)
 
     def paced(self, edge: Edge, at_s: float, offer: Offer) -> Pace:
         pace = self.pace(offer)

@@ -311,7 +311,7 @@ class Driver:
     def _wake(self, scene: Scene, edges: Sequence[Edge] | None = None) -> None:
         """Groups that had nobody go on if somebody has come."""
         for edge in self.machines.woken(scene, edges):
-            if 0 < edge.rounds_left < self._periods().edge_rounds:  # it has models that were not reported yet
+            if edge.rounds_left > 0 and edge.n_rounds > edge.begun_at:  # it has models that were not reported yet
                 self.clock.foresee(self.clock.now_s, Opening(edge.group))
             else:
                 self._perform(self.machines.cloud.down(edge.group))
