@@ -123,7 +123,7 @@ def fig_4a_setups(scale: str) -> Setups:
 
 
 def fig_4b_setups(scale: str) -> Setups:
-    """CSAHFL by label beta."""
+    """CSAHFL by label ("beta", degrees)."""
     return {("beta", b): setup(FULL, scale, options="" if b == 20 else f":beta={b}") for b in BETAS}
 
 
