@@ -35,7 +35,7 @@ def _loss_gap(run: Run) -> float:
 
 
 def table_9(runs: Runs) -> Outcome:
-    """Mismatches of labels: of clusters and all, of clients and their clusters."""
+    """The mismatches in it: of clusters and all, of clients and their clusters."""
     rows, claims, shown = [], [], []
     for data in rows_of(runs):
         mismatch = {
