@@ -10,12 +10,9 @@ import fedloom as fl
 from fedloom.record.folder import record
 from fedloom.record.runs import Run, read_run
 from fedloom.reproduce import load
-from fedloom.reproduce.csahfl import (
+from fedloom.reproduce.csahfl.measures import METRICS, best_of, seconds_to, until_hierfedavg_ends
+from fedloom.reproduce.csahfl.published import (
     ABLATIONS,
-    ALL,
-    ALPHAS,
-    BETAS,
-    CLOCKS,
     EDGE_SHARE,
     EIID,
     FEDAT,
@@ -25,23 +22,18 @@ from fedloom.reproduce.csahfl import (
     HALF,
     HIER,
     METHODS,
-    METRICS,
     MOBILE,
     NO_C,
     NO_D,
     NO_SA,
-    SAMPLES,
-    STALE,
     STATIC,
     SVHN,
     TABLE_1,
     TABLE_2,
     TABLE_3,
     THIRD,
-    best_of,
-    seconds_to,
-    until_hierfedavg_ends,
 )
+from fedloom.reproduce.csahfl.setups import ALL, ALPHAS, BETAS, CLOCKS, SAMPLES, STALE
 from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN, OTHER_SCALE, Beyond
 from fedloom.simulator import Simulation
 

@@ -10,7 +10,8 @@ import fedloom as fl
 from fedloom.record.folder import record
 from fedloom.record.runs import Run, read_run
 from fedloom.reproduce import load
-from fedloom.reproduce.ddc import (
+from fedloom.reproduce.ddc.measures import flat_joules, joules, lengths, seconds
+from fedloom.reproduce.ddc.published import (
     ALPHAS,
     CLUSTERED,
     FASHION,
@@ -21,10 +22,6 @@ from fedloom.reproduce.ddc import (
     SELDOM,
     SIMILARITY,
     TABLE_1,
-    flat_joules,
-    joules,
-    lengths,
-    seconds,
 )
 from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN, OTHER_SCALE
 from fedloom.simulator import Simulation

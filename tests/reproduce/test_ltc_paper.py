@@ -10,7 +10,9 @@ import pytest
 import fedloom as fl
 from fedloom.record.runs import Run
 from fedloom.reproduce import load
-from fedloom.reproduce.ltc import METHODS, ROUNDS_NEEDED, SMALL, TABLE_6, TABLE_7, TABLE_8, TABLE_9, time_saved
+from fedloom.reproduce.ltc.measures import time_saved
+from fedloom.reproduce.ltc.published import ROUNDS_NEEDED, TABLE_6, TABLE_7, TABLE_8, TABLE_9
+from fedloom.reproduce.ltc.setups import METHODS, SMALL
 from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN, OTHER_SCALE
 
 PAPER = load("ltc")
