@@ -14,7 +14,7 @@ from fedloom.protocol.cloud import Cloud, CloudMode
 from fedloom.protocol.device import Devices
 from fedloom.protocol.edge import Edge, EdgeMode
 from fedloom.protocol.flight import Flight
-from fedloom.protocol.messages import Action, Arrived
+from fedloom.protocol.messages import Action, Arrived, Gone
 from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import Attendance, Terms
 
@@ -138,6 +138,51 @@ class Federation:
             else:
                 found.append((self.edges[group], Arrived(at_s, flight, bool(largest))))
         return found
+
+    def delivered(self, clients: Ints, tickets: Ints, at_s: float) -> list[tuple[Edge, Arrived]]:
+        """Updates (m,) are here, for drivers that learn of arrivals when they happen: which groups are to be told. What is a
+        copy, or was sent for by a life that is forgotten, is nobody's."""
+        newest = np.full(len(self.roster.busy_until), -1)
+        np.maximum.at(newest, clients, tickets)  # a client has one job at a time: older ones are copies
+        found = [
+            (edge, Arrived(at_s, edge.on_time.pick(here)))
+            for edge in self.edges
+            if edge.on_time is not None and (here := edge.on_time.missing(newest)).any()
+        ]
+        for flight in self.roster.late:
+            here = flight.missing(newest)
+            for group in np.unique(self.roster.group_of[flight.client[here]]).tolist():
+                mine = here & (self.roster.group_of[flight.client] == group)
+                if group >= 0:
+                    found.append((self.edges[group], Arrived(at_s, flight.pick(mine))))
+                else:  # it waits for its client, who is nowhere
+                    flight.arrives_s = np.where(mine, at_s, flight.arrives_s)
+                    self.roster.busy_until[flight.client[mine]] = at_s
+        for lead, flight in list(self.roster.working.items()):
+            if (here := flight.missing(newest)).any():
+                flight.arrives_s = np.where(here, at_s, flight.arrives_s)
+                if not np.isinf(flight.arrives_s).any():
+                    found += self.arrived(lead, at_s)
+        return found
+
+    def gone(self, clients: Ints, at_s: float) -> list[tuple[Edge, Arrived | Gone]]:
+        """Clients (m,) will not bring back what they are at work on: which groups are to be told."""
+        complete = self.roster.forget(clients, at_s)
+        arrived = [told for lead in complete for told in self.arrived(lead, at_s)]
+        return [*arrived, *((edge, Gone(at_s, clients)) for edge in self.edges)]
+
+    def restarted(self, group: int, at_s: float) -> tuple[list[tuple[Edge, Arrived]], list[Action]]:
+        """A group has lost its state. It keeps its number of rounds, which others count by; what it had and what it waited for
+        is forgotten, and it begins again if the cloud waits for its report. What others are to be told, and what to do."""
+        old, roster = self.edges[group], self.roster
+        lost = np.flatnonzero(roster.group_of == group)
+        if old.on_time is not None:
+            lost = np.union1d(lost, old.on_time.client)
+        complete = roster.forget(lost, at_s, lost=True)
+        edge = self.edges[group] = old.anew()
+        if group not in self.cloud.out:  # the cloud has its report, and what that says of who contributed
+            edge.contributed, edge.contributed_last = old.contributed, old.contributed_last
+        return [told for lead in complete for told in self.arrived(lead, at_s)], self.cloud.restarted(group)
 
     def flights(self) -> list[Flight]:
         """All updates under way."""
