@@ -171,18 +171,25 @@ class Federation:
         arrived = [told for lead in complete for told in self.arrived(lead, at_s)]
         return [*arrived, *((edge, Gone(at_s, clients)) for edge in self.edges)]
 
-    def restarted(self, group: int, at_s: float) -> tuple[list[tuple[Edge, Arrived]], list[Action]]:
-        """A group has lost its state. It keeps its number of rounds, which others count by; what it had and what it waited for
-        is forgotten, and it begins again if the cloud waits for its report. What others are to be told, and what to do."""
+    def restarted(self, group: int, at_s: float) -> tuple[list[tuple[Edge, Arrived | Gone]], list[Action]]:
+        """A group has lost its state. It keeps its number of rounds, which others count by; what it had, what it waited for and
+        what it had sent clients to do is forgotten, and it begins again if the cloud waits for its report. Which groups are to be
+        told what, and what to do."""
         old, roster = self.edges[group], self.roster
-        lost = np.flatnonzero(roster.group_of == group)
-        if old.on_time is not None:
-            lost = np.union1d(lost, old.on_time.client)
-        complete = roster.forget(lost, at_s, lost=True)
+        hosts, flights = self.topology.host[old.aggregators], roster.flights([])
+        had = [] if old.on_time is None else [old.on_time.client]
+        had += [f.client[roster.group_of[f.client] == group] for f in flights]
+        sent = [f.client[np.isin(f.host, hosts) & np.isinf(f.arrives_s)] for f in flights]
+        nobody = np.zeros(0, dtype=np.int64)
+        lost = np.unique(np.concatenate([nobody, *had]))
+        others = np.setdiff1d(np.concatenate([nobody, *sent]), lost)
+        complete = [*roster.forget(lost, at_s, lost=True), *roster.forget(others, at_s)]
         edge = self.edges[group] = old.anew()
         if group not in self.cloud.out:  # the cloud has its report, and what that says of who contributed
             edge.contributed, edge.contributed_last = old.contributed, old.contributed_last
-        return [told for lead in complete for told in self.arrived(lead, at_s)], self.cloud.restarted(group)
+        told: list[tuple[Edge, Arrived | Gone]] = [told for lead in complete for told in self.arrived(lead, at_s)]
+        told += [(edge, Gone(at_s, others)) for edge in self.edges if len(others) and edge.group != group]
+        return told, self.cloud.restarted(group)
 
     def flights(self) -> list[Flight]:
         """All updates under way."""
