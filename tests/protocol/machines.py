@@ -63,6 +63,7 @@ class World:
     def __init__(self, *groups, n_samples, edge=None, cloud=None, merge=None, merge_cloud=None, work_s=1.0, **options):
         self.rounds, self.work_s = options.pop("rounds", 1), work_s
         wander, follow = options.pop("wander", False), options.pop("follow", False)
+        foreseen = options.pop("foreseen", False)
         squad, host = options.pop("squad", None), options.pop("host", None)
         self.federation = Federation(
             terms(n_samples, **options),
@@ -71,6 +72,7 @@ class World:
             merge or Linear(),
             merge_cloud or CloudLinear(),
             wander=wander,
+            foreseen=foreseen,
         )
         self.options = {"n_clients": len(n_samples), "follow": follow, "squad": squad, "host": host}
         self.now = attendance(topology(*groups, **self.options), work_s)
@@ -129,6 +131,12 @@ class World:
                 case _:
                     found.append(plain(action))
         return found
+
+
+def recovered(world, memos):
+    """What a cloud does that has lost its state and is told these memos."""
+    world.cloud.forget()
+    return world.cloud.recover(memos)
 
 
 def plain(action):

@@ -3,11 +3,12 @@
 import copy
 
 import pytest
-from machines import World, ids
+from machines import World, ids, recovered
 
 from fedloom.mixing import by_reported
 from fedloom.mixing.merges import CloudLinear
 from fedloom.protocol import Barrier
+from fedloom.protocol.cloud import Said
 
 
 def two_groups(**options):
@@ -79,9 +80,13 @@ def test_an_edge_that_lost_its_state_is_sent_the_model_again_and_its_former_repo
 def test_an_edge_that_lost_its_state_after_its_report_was_taken_is_not_asked_for_another():
     world, _ = two_groups()
     trained(world)
-    world.cloud.reported(0, 2.0, 1)
+    said = Said(world.edge(0).contributed.copy(), world.edge(0).contributed_last.copy())
+    world.cloud.reported(0, 2.0, 1, said)
     assert world.federation.restarted(0, 2.5) == ([], [])
-    assert world.edge(0).contributed.tolist() == [[True, False, False]]  # as the report said
+    assert not world.edge(0).contributed.any()
+    world.cloud.reported(1, 3.0, 2)
+    merge = world.cloud.mode.finish(world.cloud)[0]
+    assert merge.reports.reported.tolist() == [10.0, 30.0]  # as the report said
 
 
 def test_a_cloud_that_lost_its_state_takes_up_what_the_aggregators_know():
@@ -94,7 +99,7 @@ def test_a_cloud_that_lost_its_state_takes_up_what_the_aggregators_know():
     world.federation.begin(1)
     memos = [cloud.memo(0), first[1]]  # the second order has reached group 0 alone
     kept = copy.deepcopy((cloud.version, cloud.settled, cloud.n_reports.tolist()))
-    actions = world.done(cloud.recover(memos), 5.0)
+    actions = world.done(recovered(world, memos), 5.0)
     assert actions == [("Down", 1, 4)]  # group 1 waits for the model in which its report is
     assert (cloud.version, cloud.settled, cloud.n_reports.tolist()) == kept
     assert cloud.out == {0: 3, 1: 4} and cloud.due == 2
@@ -107,7 +112,7 @@ def test_a_cloud_that_lost_a_merge_that_nobody_has_asks_for_the_reports_again():
     cloud.reported(0, 2.0, 1)
     cloud.reported(1, 3.0, 2)
     cloud.mode.finish(cloud)
-    assert cloud.recover(memos) == [] and cloud.version == 0 and cloud.due == 2
+    assert recovered(world, memos) == [] and cloud.version == 0 and cloud.due == 2
     cloud.reported(0, 6.0, 1)
     cloud.reported(1, 6.0, 2)
     assert cloud.due == 0
@@ -115,7 +120,7 @@ def test_a_cloud_that_lost_a_merge_that_nobody_has_asks_for_the_reports_again():
 
 def test_a_cloud_that_lost_its_state_and_nobody_knows_it_begins_anew():
     world, _ = two_groups()
-    assert world.done(world.cloud.recover([None, None]), 1.0) == [("Down", 0, 1), ("Down", 1, 2)]
+    assert world.done(recovered(world, [None, None]), 1.0) == [("Down", 0, 1), ("Down", 1, 2)]
     assert world.cloud.version == 0 and world.cloud.due == 2
 
 

@@ -1,6 +1,6 @@
 """Immediate: a cloud that merges each report when it comes, within a bound on staleness."""
 
-from machines import World
+from machines import World, recovered
 
 from fedloom.mixing.merges import CloudLinear
 from fedloom.mixing.staleness import polynomial_cloud
@@ -90,7 +90,7 @@ def test_a_lost_state_is_learnt_again_and_no_report_is_merged_twice():
     reported(world, 1, ticket=2)
     reported(world, 2, ticket=3)
     memos[2] = world.cloud.memo(2)  # version 3; what was sent to 1, at version 2, is lost, but its report is in
-    assert world.done(world.cloud.recover(memos), 9.0) == [("Down", 1, 7)]
+    assert world.done(recovered(world, memos), 9.0) == [("Down", 1, 7)]
     assert world.cloud.version == 3 and world.cloud.fetched.tolist() == [1, 3, 3]
     assert reported(world, 1, ticket=2) == []
     assert reported(world, 0, ticket=4)[0][0] == "CloudMerge"

@@ -52,7 +52,6 @@ class Async:
         return [*self._staff(edge, event.at_s), *self._unless_deserted(edge, event.at_s)]
 
     def on_the_way(self, edge: Edge, event: OnTheWay) -> list[Action]:
-        edge.foreseen = not np.isnan(event.takes_s).any()
         return []
 
     def arrived(self, edge: Edge, event: Arrived) -> list[Action]:
@@ -128,7 +127,7 @@ class Async:
     def _unless_deserted(self, edge: Edge, at_s: float) -> list[Action]:
         """Nobody works for this group any more and nobody could be sent: its round ends with what it has."""
         lasting = (
-            edge.foreseen and not edge.roster.wander
+            edge.roster.foreseen and not edge.roster.wander
         )  # all come back, and nobody leaves before the cloud round is over
         if lasting or edge.roster.n_working(edge.group):
             return []

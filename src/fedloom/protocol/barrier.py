@@ -67,5 +67,5 @@ class Barrier(Waits):
     def finish(self, cloud: Cloud) -> list[Action]:
         actions = super().finish(cloud)
         if self.drop_late:
-            cloud.roster.late = []
+            cloud.roster.drop_late()
         return actions

@@ -75,8 +75,7 @@ class Edge:
     start of the run. index: of the round that is open, or was last, by the count that all groups share. on_time: those who are
     waited for. contributed (a, K): whose updates are in the models since the last cloud merge; contributed_last: in the last
     round. may_sleep: with nobody there it sleeps, as nobody waits for it; else it goes on without. ticket: of the cloud's last
-    order. foreseen: when those at work will be back is known beforehand, as in a simulation. first_comer: all members are busy,
-    and the round closes when the first of them is not.
+    order. first_comer: all members are busy, and the round closes when the first of them is not.
     """
 
     group: int
@@ -107,7 +106,6 @@ class Edge:
     early_close: bool = True
     on_time: Flight | None = None
     ticket: int | None = None
-    foreseen: bool = True
     first_comer: bool = False
     contributed: NDArray[np.bool_] = field(init=False, repr=False)
     contributed_last: NDArray[np.bool_] = field(init=False, repr=False)

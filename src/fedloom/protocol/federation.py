@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class Federation:
-    """K clients. edges: a machine for every group of aggregators that share clients or a host."""
+    """K clients. edges: a machine for every group of aggregators that share clients or a host. wander, foreseen: see `Roster`."""
 
     def __init__(
         self,
@@ -33,9 +33,10 @@ class Federation:
         merge_cloud: MergeCloud,
         *,
         wander: bool = False,
+        foreseen: bool = True,
     ) -> None:
         self.terms, self.edge_mode, self._merge_edge = terms, edge, merge_edge
-        self.roster = Roster(len(terms.n_samples), wander)
+        self.roster = Roster(len(terms.n_samples), wander, foreseen)
         self.devices = Devices(len(terms.n_samples))
         self.cloud = Cloud(cloud, merge_cloud, terms, self.roster)
         self.edges: list[Edge] = []
@@ -158,12 +159,23 @@ class Federation:
                 else:  # it waits for its client, who is nowhere
                     flight.arrives_s = np.where(mine, at_s, flight.arrives_s)
                     self.roster.busy_until[flight.client[mine]] = at_s
+        if any(edge.first_comer for edge in self.edges):
+            found += self._first_comers(found)
         for lead, flight in list(self.roster.working.items()):
             if (here := flight.missing(newest)).any():
                 flight.arrives_s = np.where(here, at_s, flight.arrives_s)
                 if not np.isinf(flight.arrives_s).any():
                     found += self.arrived(lead, at_s)
         return found
+
+    def _first_comers(self, found: Sequence[tuple[Edge, Arrived]]) -> list[tuple[Edge, Arrived]]:
+        """Groups that wait for whoever comes first, and whose members come back to other groups, which had sent them."""
+        return [
+            (edge, event)
+            for other, event in found
+            for edge in self.edges
+            if edge.first_comer and edge is not other and np.isin(event.flight.client, edge.members).any()
+        ]
 
     def gone(self, clients: Ints, at_s: float) -> list[tuple[Edge, Arrived | Gone]]:
         """Clients (m,) will not bring back what they are at work on: which groups are to be told."""
@@ -184,11 +196,10 @@ class Federation:
         lost = np.unique(np.concatenate([nobody, *had]))
         others = np.setdiff1d(np.concatenate([nobody, *sent]), lost)
         complete = [*roster.forget(lost, at_s, lost=True), *roster.forget(others, at_s)]
-        edge = self.edges[group] = old.anew()
-        if group not in self.cloud.out:  # the cloud has its report, and what that says of who contributed
-            edge.contributed, edge.contributed_last = old.contributed, old.contributed_last
+        self.edges[group] = old.anew()
         told: list[tuple[Edge, Arrived | Gone]] = [told for lead in complete for told in self.arrived(lead, at_s)]
-        told += [(edge, Gone(at_s, others)) for edge in self.edges if len(others) and edge.group != group]
+        free = np.union1d(lost, others)
+        told += [(edge, Gone(at_s, free)) for edge in self.edges if len(free) and edge.group != group]
         return told, self.cloud.restarted(group)
 
     def flights(self) -> list[Flight]:

@@ -19,10 +19,11 @@ Floats = NDArray[np.float64]
 class Roster:
     """K clients. group_of (K,): where each is now, -1 for nowhere. busy_until (K,): when it is back, as far as that is known,
     else infinite. late: updates that missed their round. working: by its first client, what is at work in asynchronous groups
-    and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones."""
+    and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones. foreseen: when those
+    at work will be back is known beforehand, as in a simulation, and all come back."""
 
-    def __init__(self, n_clients: int, wander: bool = False) -> None:
-        self.wander = wander
+    def __init__(self, n_clients: int, wander: bool = False, foreseen: bool = True) -> None:
+        self.wander, self.foreseen = wander, foreseen
         self.group_of = np.full(n_clients, -1)
         self.busy_until = np.zeros(n_clients)
         self.late: list[Flight] = []
@@ -81,6 +82,13 @@ class Roster:
         groups, size = np.unique(self.group_of[flight.client], return_counts=True)
         for i in groups.tolist():
             yield i, flight.pick(self.group_of[flight.client] == i), i == groups[size.argmax()]
+
+    def drop_late(self) -> None:
+        """Late updates are not merged any more; of those not here yet nobody knows when they will be: their clients are free."""
+        for flight in self.late:
+            away = flight.client[np.isinf(flight.arrives_s)]
+            self.busy_until[away[np.isinf(self.busy_until[away])]] = -np.inf
+        self.late = []
 
     def forget(self, clients: Ints, at_s: float, *, lost: bool = False) -> list[int]:
         """Nobody waits any more for what clients (m,) are at work on and is not here yet (lost: nor has what is here). They have

@@ -69,8 +69,8 @@ class Rounds:
             return [Send(edge.group, sampled, pace.steps, [flight], pace.close_s + edge.slack_s, from_own)]
         if len(edge.members):  # all are busy: close when the first of them is not
             first_s = min(float(edge.roster.busy_until[edge.members].min()), edge.report_at_s)
-            edge.first_comer, edge.foreseen = True, bool(np.isfinite(first_s))
-            return [Wake(edge.group, max(event.at_s, first_s), edge.n_rounds)] if edge.foreseen else []
+            edge.first_comer = True
+            return [Wake(edge.group, max(event.at_s, first_s), edge.n_rounds)] if np.isfinite(first_s) else []
         if edge.may_be_empty:
             return [Wake(edge.group, event.at_s, edge.n_rounds)]
         edge.asleep = True
@@ -83,7 +83,6 @@ class Rounds:
     def on_the_way(self, edge: Edge, event: OnTheWay) -> list[Action]:
         """Who is known to come too late is not waited for."""
         edge.roster.busy_until[event.flight.client] = event.flight.arrives_s
-        edge.foreseen = not np.isnan(event.takes_s).any()
         edge.on_time, late = event.flight.split(~event.late)
         edge.roster.late += [late] if len(late) else []
         all_back_s = float(event.takes_s.max())
@@ -104,6 +103,7 @@ class Rounds:
             flight.arrives_s = np.where(here, event.at_s, flight.arrives_s)
             edge.roster.busy_until[flight.client[here]] = event.at_s
             news |= bool(here.any())
+        news |= edge.first_comer and len(edge.roster.idle(edge.members, event.at_s)) > 0
         return self._close_if_nobody_is_missing(edge, event.at_s) if news else []
 
     def due(self, edge: Edge, event: Due) -> list[Action]:
@@ -111,7 +111,7 @@ class Rounds:
 
     def moved(self, edge: Edge, event: Moved) -> list[Action]:
         """Whoever the round waits for may have been taken from it."""
-        return [] if edge.foreseen else self._close_if_nobody_is_missing(edge, event.at_s)
+        return [] if edge.roster.foreseen else self._close_if_nobody_is_missing(edge, event.at_s)
 
     def gone(self, edge: Edge, event: Gone) -> list[Action]:
         if edge.on_time is not None:

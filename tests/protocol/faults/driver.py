@@ -17,6 +17,7 @@ import numpy as np
 
 from fedloom.mixing.merges import CloudLinear, Linear
 from fedloom.protocol import Device, Federation
+from fedloom.protocol.cloud import Said
 from fedloom.protocol.messages import (
     Again,
     Asleep,
@@ -66,7 +67,9 @@ class Run:
         self.log: list[tuple] = []
         self.laws = Laws(self)
         edge_rule, cloud_rule = Linear(EDGE_RULES[plan.edge_rule]), CloudLinear(CLOUD_RULES[plan.cloud_rule])
-        self.federation = Federation(plan.terms, plan.edge, plan.cloud, edge_rule, cloud_rule, wander=plan.wander)
+        self.federation = Federation(
+            plan.terms, plan.edge, plan.cloud, edge_rule, cloud_rule, wander=plan.wander, foreseen=False
+        )
         self.cloud = self.federation.cloud
         n_edges, n_clients = len(plan.host), len(plan.home)
         first = np.arange(SIZE) / 4
@@ -162,6 +165,7 @@ class Run:
             if not stays:
                 self._new_edges()
             self.laws.regrouped()
+            self.laws.moved()
             federation.enter(self.attendance)
             self.log.append(("enter", attendance))
             self._leave(left)
@@ -232,13 +236,14 @@ class Run:
                     net.later(ROSTER, net.now_s, "again", lead)
                 case Merge():
                     self._merge(action)
-                case RoundOver(i, n_rounds):
+                case RoundOver(i, _):
                     self.log.append(("round over", i))
                     self.laws.round_over(i)
                 case Report(i, at_s, _, ticket):
                     edge = self.federation.edges[i]
                     models = {n: self.edges[n] for n in edge.aggregators.tolist()}
-                    self.sent_reports[i] = (ticket, models)
+                    said = Said(edge.contributed.copy(), edge.contributed_last.copy())
+                    self.sent_reports[i] = (ticket, models, said)
                     self.log.append(("report", i, ticket, edge.aggregators.tolist()))
                     net.later(("edge", i), at_s, "report", ticket)
                 case Asleep(i):
@@ -353,8 +358,8 @@ class Run:
                 for name, weight in zip(names, weights.start.tolist()):
                     model = model + weight * self.starts[name]
             self.edges[part.aggregator] = model
-            where = self._note_of[id(edge.here)]
-            self.log.append(("merge", action.group, part.aggregator, names, part.arrivals.staleness.tolist(), where))
+            ages, where = part.arrivals.staleness.tolist(), self._note_of[id(edge.here)]
+            self.log.append(("merge", action.group, part.aggregator, names, ages, where, model.tolist()))
         self.log.append(("merged", action.group))
 
     def _merge_cloud(self, action: CloudMerge) -> None:
@@ -365,7 +370,7 @@ class Run:
         self.models.append(model)
         self.model = len(self.models) - 1
         fresh = np.flatnonzero(action.reports.fresh).tolist()
-        self.log.append(("cloud merge", fresh, self._note_of[id(self.cloud.attendance)], self.model))
+        self.log.append(("cloud merge", fresh, self._note_of[id(self.cloud.attendance)], self.model, model.tolist()))
 
     # Letters
 
@@ -387,8 +392,7 @@ class Run:
             case "order":
                 self._ordered(to[1], *body)
             case "update":
-                if not process.blank:
-                    self._updated(to, *body)
+                self._updated(to, *body)
             case "taken":
                 self.devices[to[1]].accepted(body)
                 if not self.devices[to[1]].owes:
@@ -405,6 +409,8 @@ class Run:
                     self.net.settle(("report", to[1]))
             case "hello":
                 self._hello(sender, from_boot)
+            case "welcome":
+                self.net.settle(("hello", to[1]))
             case "who":
                 self.known[to, CLOUD] = from_boot
                 self.net.post("told", to, CLOUD, None if process.blank else self.memos.get(to[1]), self._boot(CLOUD))
@@ -450,10 +456,8 @@ class Run:
     def _updated(self, to: tuple, client: int, ticket: int, model: np.ndarray) -> None:
         """An update reaches an edge. Whoever is concerned must be up, else nobody takes it, and it is sent again."""
         federation, name = self.federation, (client, ticket)
-        concerned = {int(federation.roster.group_of[client])} - {-1}
-        for edge in federation.edges:
-            if edge.on_time is not None and name in edge.on_time.names:
-                concerned.add(edge.group)
+        concerned = {e.group for e in federation.edges if e.on_time is not None and name in e.on_time.names}
+        concerned = concerned or {int(federation.roster.group_of[client])} - {-1}
         for flight in federation.roster.working.values():
             if name in flight.names:
                 concerned |= {int(g) for g in federation.roster.group_of[flight.client] if g >= 0}
@@ -470,7 +474,6 @@ class Run:
         """The cloud's order reaches an edge."""
         net, edge = self.net, self.federation.edges[group]
         net.post("got", to, CLOUD, memo.ticket)
-        process.blank = False
         net.settle(("hello", group))
         if edge.ticket is None or memo.ticket > edge.ticket:
             self.memos[group] = (memo, model)
@@ -485,10 +488,9 @@ class Run:
 
     def _repeat_report(self, group: int) -> None:
         if group in self.sent_reports and not self.net.processes["edge", group].blank:
-            ticket, models = self.sent_reports[group]
-            self.net.insist(("report", group), "report", ("edge", group), CLOUD, (ticket, models))
+            self.net.insist(("report", group), "report", ("edge", group), CLOUD, self.sent_reports[group])
 
-    def _report(self, sender: tuple, ticket: int, models: dict) -> None:
+    def _report(self, sender: tuple, ticket: int, models: dict, said: Said) -> None:
         """A report reaches the cloud."""
         if self.told is not None:
             return  # it does not know yet what it waits for
@@ -500,17 +502,20 @@ class Run:
                 self.reported[n] = model
             self.log.append(("accepted", group, ticket))
         n_reports = self.cloud.n_reports.sum()
-        self._perform(self.cloud.reported(group, self.net.now_s, ticket))
+        self._perform(self.cloud.reported(group, self.net.now_s, ticket, said))
         if self.cloud.n_reports.sum() > n_reports:
             self._after_report()
 
     def _hello(self, sender: tuple, boot: int) -> None:
         """An edge has lost its state, and the cloud hears of it."""
-        if self.told is None and self.known.get((CLOUD, sender), -1) < boot:
-            self._restart(sender, boot)
+        if self.told is None:
+            self.net.post("welcome", CLOUD, sender, None, boot)
+            if self.known.get((CLOUD, sender), -1) < boot:
+                self._restart(sender, boot)
 
     def _restart(self, sender: tuple, boot: int) -> None:
         self.known[CLOUD, sender] = boot
+        self.net.processes[sender].blank = False
         group = sender[1]
         before = self.laws.held()
         edge = self.federation.edges[group]
@@ -521,7 +526,8 @@ class Run:
         self.laws.restarted(group, before)
         for edge, event in told:
             self._tell(edge, event)
-        self._perform(actions)
+        if self.told is None:  # else it is told when the cloud knows what
+            self._perform(actions)
 
     def _told(self, sender: tuple, boot: int, memo: tuple | None) -> None:
         """A cloud that has lost its state is told by an edge what it was last sent."""
@@ -531,16 +537,16 @@ class Run:
         self.net.settle(("who", sender[1]))
         if len(self.told) < len(self.federation.edges):
             return
-        answers, self.told = self.told, None
+        answers = self.told
         known = [memo for _, memo in answers.values() if memo is not None]
         memos = [None if answers[i][1] is None else answers[i][1][0] for i in range(len(answers))]
         self.model = max(known, key=lambda memo: memo[0].version, default=(None, 0))[1]
         self.net.processes[CLOUD].blank = False
         for i, (boot, memo) in answers.items():
             if memo is None and self.known.get((CLOUD, ("edge", i)), -1) < boot:
-                self.cloud.out.pop(i, None)
                 self._restart(("edge", i), boot)
             self.known[CLOUD, ("edge", i)] = boot
+        self.told = None
         actions = self.cloud.recover(memos)
         fetched = [
             self.cloud.version if m is None or i not in self.cloud.out else m.version for i, m in enumerate(memos)
@@ -596,6 +602,7 @@ class Run:
             self.sent_reports.pop(who[1], None)
         if who == CLOUD:
             self.told = {}
+            self.cloud.forget()
             self.reported = [self.models[0]] * len(self.reported)
 
     def _up(self, who: tuple, boot: int) -> None:
@@ -618,6 +625,7 @@ class Run:
         note = self._look()
         self.federation.move(self.attendance)
         self.log.append(("move", note))
+        self.laws.moved()
         self._leave([] if here else [client])
         for edge in self.federation.edges:
             self._tell(edge, Moved(self.net.now_s, self.attendance))

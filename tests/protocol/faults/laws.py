@@ -22,6 +22,7 @@ class Laws:
         self.accepted: set[Name] = set()
         self.merged: set[Name] = set()
         self.excused: set[Name] = set()
+        self.strayed: set[Name] = set()  # under way while their clients were with another host
         self.in_time: dict[int, set[Name]] = {}
         self.n_merges = self.n_cloud_merges = 0
         self._version = 0
@@ -103,6 +104,15 @@ class Laws:
         if len(edges) != len(self._counts):
             self._counts = [(most, 0)] * len(edges)
 
+    def moved(self) -> None:
+        """Clients are elsewhere."""
+        federation = self.run.federation
+        for name in self.held():
+            group = int(federation.roster.group_of[name[0]])
+            hosts = [] if group < 0 else federation.topology.host[federation.edges[group].aggregators].tolist()
+            if self.sent_from[name] not in hosts:
+                self.strayed.add(name)
+
     def recovered(self, memos: list) -> None:
         """A cloud that had lost its state has the newest that anybody knows."""
         newest = max((memo.version for memo in memos if memo is not None), default=0)
@@ -132,19 +142,16 @@ class Laws:
         """Every update that was taken is merged, waits, or is excused."""
         lost = self.accepted - self.merged - self.excused
         lost -= self.held() if lost else set()
-        lost = {name for name in lost if not self._may_be_lost(name)}
+        self.excuse({name for name in lost if self._may_be_lost(name)})
+        lost -= self.excused
         self._must(not lost, f"{sorted(lost)} arrived and were lost")
 
     def _may_be_lost(self, name: Name) -> bool:
         """Its client has left, or moved and the method says that this loses the update."""
         federation = self.run.federation
-        group = int(federation.roster.group_of[name[0]])
-        if group < 0:
+        if federation.roster.group_of[name[0]] < 0:
             return True
-        if not self.run.plan.edge.lost_on_move:
-            return False
-        hosts = set(federation.topology.host[federation.edges[group].aggregators].tolist())
-        return self.sent_from[name] not in hosts
+        return self.run.plan.edge.lost_on_move and name in self.strayed
 
     def _must(self, holds: bool, otherwise: str) -> None:
         if not holds:

@@ -114,7 +114,7 @@ class Reference:
             self.starts[client, ticket] = start
             self.results[client, ticket] = trained(start, client, ticket, n_steps)
 
-    def merge(self, group: int, n: int, names: list[Name], ages: list[int], note: int) -> None:
+    def merge(self, group: int, n: int, names: list[Name], ages: list[int], note: int, found: Vector) -> None:
         cover = self.where[note][0]
         own_ages = [self.now(group) - self.left[name] for name in names]
         assert own_ages == ages, f"ages of {names} at aggregator {n} are {own_ages}, not {ages}"
@@ -126,6 +126,7 @@ class Reference:
             model = plus(model, weight, self.results[name])
         for name, weight in zip(names, of_starts):
             model = plus(model, weight, self.starts[name])
+        assert model == found, f"{names} at aggregator {n} give {model}, not {found}"
         self.edges[n] = model
         self.contributed[n] |= {client for client, _ in names}
 
@@ -155,7 +156,7 @@ class Reference:
     def order(self, group: int, version: int) -> None:
         assert version == self.version
         for n in self.groups[group]:
-            self.fetched[n] = version if self.plan.cloud.exists else 0
+            self.fetched[n] = version if self.plan.cloud.exists else self.fetched[n]
 
     def down(self, aggregators: list[int], model: int) -> None:
         for n in aggregators:
@@ -170,11 +171,12 @@ class Reference:
         for n in models:
             self.reported[n], self.news[n] = models[n], who[n]
 
-    def cloud_merge(self, fresh: list[int], note: int, number: int) -> None:
+    def cloud_merge(self, fresh: list[int], note: int, number: int, found: Vector) -> None:
         own, weights = self.cloud_weights(fresh, self.where[note][0])
         model = [own * x for x in self.models[self.model]]
         for weight, reported in zip(weights, self.reported):
             model = plus(model, weight, reported)
+        assert model == found, f"the cloud merges {fresh} to {model}, not {found}"
         self.models[number], self.model = model, number
         self.version += 1
         for n in fresh:
