@@ -3,7 +3,7 @@
 from fedloom.protocol.asynchronous import Async
 from fedloom.protocol.barrier import Barrier
 from fedloom.protocol.cloud import Cloud, CloudMode
-from fedloom.protocol.device import Devices
+from fedloom.protocol.device import Device, Devices
 from fedloom.protocol.edge import Edge, EdgeMode
 from fedloom.protocol.federation import Federation
 from fedloom.protocol.flight import Flight
@@ -21,6 +21,7 @@ __all__ = [
     "Barrier",
     "Cloud",
     "CloudMode",
+    "Device",
     "Devices",
     "Edge",
     "EdgeMode",

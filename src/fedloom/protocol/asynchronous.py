@@ -14,7 +14,7 @@ from fedloom import _check
 from fedloom.pacing import PeriodSchedule, lockstep
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
-from fedloom.protocol.messages import Action, Again, Arrived, Asleep, Begin, Due, Moved, OnTheWay, Open, Send
+from fedloom.protocol.messages import Action, Again, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Send
 
 Ints = NDArray[np.int64]
 
@@ -82,6 +82,9 @@ class Async:
             return []
         return [*self._staff(edge, event.at_s), *self._unless_deserted(edge, event.at_s)]
 
+    def gone(self, edge: Edge, event: Gone) -> list[Action]:
+        return self.moved(edge, Moved(event.at_s, edge.here))
+
     def _staff(self, edge: Edge, at_s: float) -> list[Action]:
         """Take in what waits here, and send as many clients (or squads) to work as merges are missing."""
         again: list[Action] = [Again(edge.group, lead) for lead in edge.roster.release(edge.group)]
@@ -123,7 +126,10 @@ class Async:
 
     def _unless_deserted(self, edge: Edge, at_s: float) -> list[Action]:
         """Nobody works for this group any more and nobody could be sent: its round ends with what it has."""
-        if not edge.roster.wander or edge.roster.n_working(edge.group):
+        lasting = (
+            edge.roster.foreseen and not edge.roster.wander
+        )  # all come back, and nobody leaves before the cloud round is over
+        if lasting or edge.roster.n_working(edge.group):
             return []
         edge.merges_left = 0
         if edge.may_sleep:

@@ -1,5 +1,6 @@
 """A cloud that waits for all aggregators before it merges."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -30,6 +31,12 @@ class Waits:
 
     def fell_asleep(self, cloud: Cloud) -> list[Action]:
         return []
+
+    def recovered(self, cloud: Cloud, idle: Sequence[int]) -> list[Action]:
+        """Who is idle was not reached by what was sent before."""
+        actions = [action for group in idle for action in cloud.down(group)]
+        cloud.due = len(cloud.out)
+        return actions
 
     def scored(self, cloud: Cloud, version: int, accuracy: float, at_s: float) -> list[Action]:
         return []

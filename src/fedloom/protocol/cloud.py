@@ -5,7 +5,7 @@ Immediate, NoCloud: an object each). What the cloud knows of the aggregators whe
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,28 @@ from fedloom.protocol.terms import Attendance, Terms
 Ints = NDArray[np.int64]
 
 
+class Said(NamedTuple):
+    """What a report says beside its models: whose updates are in them since the last one (a, K), and since the last edge round."""
+
+    contributed: NDArray[np.bool_]
+    contributed_last: NDArray[np.bool_]
+
+
+class Memo(NamedTuple):
+    """What goes down with a model, so that a cloud that has lost its state learns it again from the aggregators: the order's
+    ticket, how many cloud merges are in the model, and the last order of every group whose report is in it; reports (N,) so far.
+    """
+
+    ticket: int
+    version: int
+    settled: dict[int, int]
+    n_reports: Ints
+
+
 class CloudMode(Protocol):
     """What the cloud waits for. `reports_of_each`: reports of a group that make a cloud round. Answers: `begin` a cloud round,
-    a report of a group has come, all due reports have, a group `fell_asleep`, an accuracy is known."""
+    a report of a group has come, all due reports have, a group `fell_asleep`, an accuracy is known, a lost state is `recovered`
+    and these groups are idle."""
 
     exists: ClassVar[bool]
     waits: ClassVar[bool]
@@ -45,17 +64,24 @@ class CloudMode(Protocol):
     def finish(self, cloud: "Cloud") -> list[Action]: ...
     def fell_asleep(self, cloud: "Cloud") -> list[Action]: ...
     def scored(self, cloud: "Cloud", version: int, accuracy: float, at_s: float) -> list[Action]: ...
+    def recovered(self, cloud: "Cloud", idle: Sequence[int]) -> list[Action]: ...
 
 
 class Cloud:
     """version: cloud merges so far. fetched (N,): the version that each aggregator works on; n_reports (N,). waiting: groups that
-    have reported and may not go on yet. due: reports until the cloud round is over."""
+    have reported and may not go on yet. due: reports until the cloud round is over. out: by group, the ticket of the order that
+    it has not reported on yet; settled: by group, that of the last whose report is merged."""
 
     def __init__(self, mode: CloudMode, merge: MergeCloud, terms: Terms, roster: Roster) -> None:
         self.mode, self.merge, self.terms, self.roster, self.bound = mode, merge, terms, roster, mode.bound
         self.begun = False
         self.version = self.due = 0
         self.waiting: list[int] = []
+        self.n_orders = 0
+        self.out: dict[int, int] = {}
+        self.settled: dict[int, int] = {}
+        self._here: dict[int, int] = {}  # by group: the order whose report is here and not merged yet
+        self._said: dict[int, Said] = {}  # by group: what that says
         self.edges: Sequence[Edge] = []
         self.fetched = self.n_reports = np.zeros(0, dtype=np.int64)
         self.window = (0.0, 0.0)  # when the last adaption of the bound was, and the accuracy then
@@ -66,6 +92,7 @@ class Cloud:
     def regroup(self, edges: Sequence[Edge], n_aggregators: int) -> None:
         """New aggregators, which hold the model of now."""
         self.edges = edges
+        self.out, self.settled, self._here, self._said = {}, {}, {}, {}
         self.fetched = np.full(n_aggregators, self.version)
         self.n_reports = np.zeros(n_aggregators, dtype=np.int64)
 
@@ -80,10 +107,18 @@ class Cloud:
         """Hand the group its models."""
         if self.mode.exists:
             self.fetched[self.edges[group].aggregators] = self.version
-        return [Down(group)]
+        self.n_orders += 1
+        self.out[group] = self.n_orders
+        return [Down(group, self.n_orders)]
 
-    def reported(self, group: int, at_s: float) -> list[Action]:
-        """The report of a group is here."""
+    def reported(self, group: int, at_s: float, ticket: int | None = None, said: Said | None = None) -> list[Action]:
+        """The report of a group is here. If it names its ticket, a copy changes nothing. said: what it says; by default what the
+        edge would say now."""
+        if ticket is not None and self.out.get(group) != ticket:
+            return []
+        self._here[group] = self.out.pop(group)
+        if said is not None:
+            self._said[group] = said
         self.due -= 1
         self.n_reports[self.edges[group].aggregators] += 1
         return self.mode.reported(self, group, at_s)
@@ -93,9 +128,44 @@ class Cloud:
         fresh = self.fresh(groups)
         reports = self.reports(self.attendance, fresh)
         self.version += 1
+        self.settled |= {i: self._here.pop(i) for i in groups if i in self._here}
+        self._said = {i: said for i, said in self._said.items() if i not in groups}
         for edge in self.edges:
             edge.contributed[fresh[edge.aggregators]] = False
         return [CloudMerge(reports, self.merge.weights(reports))]
+
+    def restarted(self, group: int) -> list[Action]:
+        """A group has lost its state: what it was sent is sent again, under a new ticket."""
+        return self.down(group) if group in self.out else []
+
+    def memo(self, group: int) -> Memo:
+        """What goes down to the group with its models."""
+        return Memo(self.out[group], self.version, dict(self.settled), self.n_reports.copy())
+
+    def forget(self) -> None:
+        """This cloud has lost its state: for all it knows, every group is at work."""
+        self.version = self.n_orders = self.due = 0
+        self.waiting, self.settled, self._here, self._said = [], {}, {}, {}
+        self.out = dict.fromkeys(range(len(self.edges)), 0)
+        self.fetched, self.n_reports = np.zeros_like(self.fetched), np.zeros_like(self.n_reports)
+        self.bound, self.window, self.begun = self.mode.bound, (0.0, 0.0), True
+
+    def recover(self, memos: Sequence[Memo | None]) -> list[Action]:
+        """Take up, after a loss, the newest that a group knows: memos of what each group was last sent; None for a group that has
+        lost its state, too. The version is that of the newest memo, and so must the driver's model be."""
+        known = [memo for memo in memos if memo is not None]
+        self.n_orders = max((memo.ticket for memo in known), default=0)
+        if known:
+            newest = max(known, key=lambda memo: memo.version)
+            self.version, self.settled, self.n_reports = newest.version, dict(newest.settled), newest.n_reports.copy()
+        self.fetched, self.out, idle = np.full(len(self.fetched), self.version), {}, []
+        for group, memo in enumerate(memos):
+            if memo is None or memo.ticket <= self.settled.get(group, 0):
+                idle.append(group)
+            else:
+                self.out[group] = memo.ticket
+                self.fetched[self.edges[group].aggregators] = memo.version
+        return self.mode.recovered(self, idle)
 
     def see(self, attendance: Attendance) -> None:
         """Who is where now."""
@@ -129,7 +199,7 @@ class Cloud:
     def _contributed(self, which: str) -> NDArray[np.bool_]:
         found = np.zeros((len(self.fetched), len(self.terms.n_samples)), dtype=np.bool_)
         for edge in self.edges:
-            found[edge.aggregators] = getattr(edge, which)
+            found[edge.aggregators] = getattr(self._said.get(edge.group, edge), which)
         return found
 
     def _labels_of_clusters(self, topology: Topology) -> Ints:

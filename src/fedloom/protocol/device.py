@@ -4,12 +4,45 @@ A device does local steps all its life; mini-batches are picked by their number.
 than once (by asynchronous groups), and what happens to it then is another draw of chance each time.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+
+
+@dataclass
+class Device:
+    """One device in a real network, and what it owes. ticket: of its newest job; done: it is trained; taken: an edge has it.
+
+    An order is repeated until the update is there, so that a device that has lost its state gets it again, under the same ticket.
+    """
+
+    ticket: int = -1
+    done: bool = False
+    taken: bool = False
+
+    def ordered(self, ticket: int) -> bool:
+        """An order is here: whether to begin. A copy is not begun again, nor one that a newer order has overtaken."""
+        if ticket <= self.ticket:
+            return False
+        self.ticket, self.done, self.taken = ticket, False, False
+        return True
+
+    def finished(self, ticket: int) -> None:
+        """A job is trained."""
+        self.done |= ticket == self.ticket
+
+    def accepted(self, ticket: int) -> None:
+        """An edge has the update, or does not want it any more."""
+        self.taken |= ticket == self.ticket
+
+    @property
+    def owes(self) -> bool:
+        """Whether to send its update (again)."""
+        return self.done and not self.taken
 
 
 class Departure(NamedTuple):

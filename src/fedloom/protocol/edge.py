@@ -24,6 +24,7 @@ from fedloom.protocol.messages import (
     Begin,
     Due,
     EdgeEvent,
+    Gone,
     Merge,
     Moved,
     OnTheWay,
@@ -64,6 +65,7 @@ class EdgeMode(Protocol):
     def arrived(self, edge: "Edge", event: Arrived) -> list[Action]: ...
     def due(self, edge: "Edge", event: Due) -> list[Action]: ...
     def moved(self, edge: "Edge", event: Moved) -> list[Action]: ...
+    def gone(self, edge: "Edge", event: Gone) -> list[Action]: ...
     def count(self, edge: "Edge") -> int: ...
 
 
@@ -72,7 +74,8 @@ class Edge:
     """group: its number; aggregators (a,) and members (m,) of it. n_rounds, n_merges: edge rounds and merged arrivals since the
     start of the run. index: of the round that is open, or was last, by the count that all groups share. on_time: those who are
     waited for. contributed (a, K): whose updates are in the models since the last cloud merge; contributed_last: in the last
-    round. may_sleep: with nobody there it sleeps, as nobody waits for it; else it goes on without.
+    round. may_sleep: with nobody there it sleeps, as nobody waits for it; else it goes on without. ticket: of the cloud's last
+    order. first_comer: all members are busy, and the round closes when the first of them is not.
     """
 
     group: int
@@ -102,6 +105,8 @@ class Edge:
     deadline_s: float = np.inf
     early_close: bool = True
     on_time: Flight | None = None
+    ticket: int | None = None
+    first_comer: bool = False
     contributed: NDArray[np.bool_] = field(init=False, repr=False)
     contributed_last: NDArray[np.bool_] = field(init=False, repr=False)
 
@@ -113,7 +118,7 @@ class Edge:
         """What to do now."""
         match event:
             case Begin():
-                return self.mode.begin(self, event)
+                return [] if self._is_copy(event) else self.mode.begin(self, event)
             case Open():
                 return self.mode.open(self, event)
             case OnTheWay():
@@ -124,6 +129,34 @@ class Edge:
                 return self.mode.due(self, event)
             case Moved():
                 return self.mode.moved(self, event)
+            case Gone():
+                return self.mode.gone(self, event)
+
+    def _is_copy(self, event: Begin) -> bool:
+        """An order that was carried out before, or one that another has overtaken."""
+        if event.ticket is None or self.ticket is None or event.ticket > self.ticket:
+            self.ticket = event.ticket
+            return False
+        return True
+
+    def anew(self) -> "Edge":
+        """After the loss of its state: the same group with the same number of rounds, which others count by."""
+        return Edge(
+            group=self.group,
+            aggregators=self.aggregators,
+            members=self.members,
+            mode=self.mode,
+            merge=self.merge,
+            terms=self.terms,
+            roster=self.roster,
+            attendance=self.attendance,
+            may_sleep=self.may_sleep,
+            may_be_empty=self.may_be_empty,
+            n_groups=self.n_groups,
+            n_rounds=self.n_rounds,
+            n_merges=self.n_merges,
+            index=self.index,
+        )
 
     @property
     def here(self) -> Attendance:
@@ -232,4 +265,4 @@ class Edge:
         several = np.array([np.count_nonzero(host == h) > 1 for h in host])
         news = self.contributed.any(axis=1)
         at_s = max(at_s, self.report_at_s) if np.isfinite(self.report_at_s) else at_s
-        return Report(self.group, at_s, self.aggregators[~several | news])
+        return Report(self.group, at_s, self.aggregators[~several | news], self.ticket)

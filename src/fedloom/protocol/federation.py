@@ -14,7 +14,7 @@ from fedloom.protocol.cloud import Cloud, CloudMode
 from fedloom.protocol.device import Devices
 from fedloom.protocol.edge import Edge, EdgeMode
 from fedloom.protocol.flight import Flight
-from fedloom.protocol.messages import Action, Arrived
+from fedloom.protocol.messages import Action, Arrived, Gone
 from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import Attendance, Terms
 
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class Federation:
-    """K clients. edges: a machine for every group of aggregators that share clients or a host."""
+    """K clients. edges: a machine for every group of aggregators that share clients or a host. wander, foreseen: see `Roster`."""
 
     def __init__(
         self,
@@ -33,9 +33,10 @@ class Federation:
         merge_cloud: MergeCloud,
         *,
         wander: bool = False,
+        foreseen: bool = True,
     ) -> None:
         self.terms, self.edge_mode, self._merge_edge = terms, edge, merge_edge
-        self.roster = Roster(len(terms.n_samples), wander)
+        self.roster = Roster(len(terms.n_samples), wander, foreseen)
         self.devices = Devices(len(terms.n_samples))
         self.cloud = Cloud(cloud, merge_cloud, terms, self.roster)
         self.edges: list[Edge] = []
@@ -138,6 +139,68 @@ class Federation:
             else:
                 found.append((self.edges[group], Arrived(at_s, flight, bool(largest))))
         return found
+
+    def delivered(self, clients: Ints, tickets: Ints, at_s: float) -> list[tuple[Edge, Arrived]]:
+        """Updates (m,) are here, for drivers that learn of arrivals when they happen: which groups are to be told. What is a
+        copy, or was sent for by a life that is forgotten, is nobody's."""
+        newest = np.full(len(self.roster.busy_until), -1)
+        np.maximum.at(newest, clients, tickets)  # a client has one job at a time: older ones are copies
+        found = [
+            (edge, Arrived(at_s, edge.on_time.pick(here)))
+            for edge in self.edges
+            if edge.on_time is not None and (here := edge.on_time.missing(newest)).any()
+        ]
+        for flight in self.roster.late:
+            here = flight.missing(newest)
+            for group in np.unique(self.roster.group_of[flight.client[here]]).tolist():
+                mine = here & (self.roster.group_of[flight.client] == group)
+                if group >= 0:
+                    found.append((self.edges[group], Arrived(at_s, flight.pick(mine))))
+                else:  # it waits for its client, who is nowhere
+                    flight.arrives_s = np.where(mine, at_s, flight.arrives_s)
+                    self.roster.busy_until[flight.client[mine]] = at_s
+        if any(edge.first_comer for edge in self.edges):
+            found += self._first_comers(found)
+        for lead, flight in list(self.roster.working.items()):
+            if (here := flight.missing(newest)).any():
+                flight.arrives_s = np.where(here, at_s, flight.arrives_s)
+                if not np.isinf(flight.arrives_s).any():
+                    found += self.arrived(lead, at_s)
+        return found
+
+    def _first_comers(self, found: Sequence[tuple[Edge, Arrived]]) -> list[tuple[Edge, Arrived]]:
+        """Groups that wait for whoever comes first, and whose members come back to other groups, which had sent them."""
+        return [
+            (edge, event)
+            for other, event in found
+            for edge in self.edges
+            if edge.first_comer and edge is not other and np.isin(event.flight.client, edge.members).any()
+        ]
+
+    def gone(self, clients: Ints, at_s: float) -> list[tuple[Edge, Arrived | Gone]]:
+        """Clients (m,) will not bring back what they are at work on: which groups are to be told."""
+        complete = self.roster.forget(clients, at_s)
+        arrived = [told for lead in complete for told in self.arrived(lead, at_s)]
+        return [*arrived, *((edge, Gone(at_s, clients)) for edge in self.edges)]
+
+    def restarted(self, group: int, at_s: float) -> tuple[list[tuple[Edge, Arrived | Gone]], list[Action]]:
+        """A group has lost its state. It keeps its number of rounds, which others count by; what it had, what it waited for and
+        what it had sent clients to do is forgotten, and it begins again if the cloud waits for its report. Which groups are to be
+        told what, and what to do."""
+        old, roster = self.edges[group], self.roster
+        hosts, flights = self.topology.host[old.aggregators], roster.flights([])
+        had = [] if old.on_time is None else [old.on_time.client]
+        had += [f.client[roster.group_of[f.client] == group] for f in flights]
+        sent = [f.client[np.isin(f.host, hosts) & np.isinf(f.arrives_s)] for f in flights]
+        nobody = np.zeros(0, dtype=np.int64)
+        lost = np.unique(np.concatenate([nobody, *had]))
+        others = np.setdiff1d(np.concatenate([nobody, *sent]), lost)
+        complete = [*roster.forget(lost, at_s, lost=True), *roster.forget(others, at_s)]
+        self.edges[group] = old.anew()
+        told: list[tuple[Edge, Arrived | Gone]] = [told for lead in complete for told in self.arrived(lead, at_s)]
+        free = np.union1d(lost, others)
+        told += [(edge, Gone(at_s, free)) for edge in self.edges if len(free) and edge.group != group]
+        return told, self.cloud.restarted(group)
 
     def flights(self) -> list[Flight]:
         """All updates under way."""

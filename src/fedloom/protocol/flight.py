@@ -53,6 +53,10 @@ class Flight:
         """Those in the mask (m,), and the others."""
         return self.pick(mask), self.pick(~mask)
 
+    def missing(self, tickets: Ints) -> NDArray[np.bool_]:
+        """(m,) those that are not here yet, of the jobs with these tickets (K,) of their clients."""
+        return np.asarray(np.isinf(self.arrives_s) & (tickets[self.client] == self.ticket))
+
     @property
     def names(self) -> list[tuple[int, int]]:
         """(client, ticket) of each."""

@@ -1,5 +1,6 @@
 """A cloud that merges each report when it comes, and lets its sender go on at once, if a bound on staleness allows it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,6 +47,10 @@ class Immediate:
 
     def fell_asleep(self, cloud: Cloud) -> list[Action]:
         """Nobody has to wait for it."""
+        return self._restart(cloud)
+
+    def recovered(self, cloud: Cloud, idle: Sequence[int]) -> list[Action]:
+        cloud.waiting = list(idle)
         return self._restart(cloud)
 
     def scored(self, cloud: Cloud, version: int, accuracy: float, at_s: float) -> list[Action]:

@@ -24,13 +24,15 @@ Ints = NDArray[np.int64]
 class Begin(NamedTuple):
     """The model of the cloud is here from at_s on: run so many rounds of `units` of local work. steps_left: if given, the local
     steps of a client until the run is over, so that the last round may have fewer. progress: what members trained before (for a
-    feature), which is merged first."""
+    feature), which is merged first. ticket: the number of the cloud's order, by which a second copy is known; None: there are no
+    copies."""
 
     at_s: float
     rounds: int
     units: int
     steps_left: int | None = None
     progress: Flight | None = None
+    ticket: int | None = None
 
 
 class Open(NamedTuple):
@@ -71,6 +73,13 @@ class Moved(NamedTuple):
 
     at_s: float
     attendance: Attendance
+
+
+class Gone(NamedTuple):
+    """Clients (m,) will not bring back what they were sent to do, if it is not here yet: nobody waits for it any more."""
+
+    at_s: float
+    client: Ints
 
 
 # Actions of an edge
@@ -137,11 +146,13 @@ class RoundOver(NamedTuple):
 
 
 class Report(NamedTuple):
-    """Send the models of these aggregators (those with news) to the cloud; not before at_s."""
+    """Send the models of these aggregators (those with news) to the cloud; not before at_s. ticket: of the order that this
+    answers."""
 
     group: int
     at_s: float
     aggregators: Ints
+    ticket: int | None = None
 
 
 class Asleep(NamedTuple):
@@ -154,9 +165,10 @@ class Asleep(NamedTuple):
 
 
 class Down(NamedTuple):
-    """Send the group its models, and let it begin."""
+    """Send the group its models, and let it begin. ticket: the number of this order, which its report names."""
 
     group: int
+    ticket: int = 0
 
 
 class CloudMerge(NamedTuple):
@@ -173,5 +185,5 @@ class Score(NamedTuple):
     version: int
 
 
-EdgeEvent = Begin | Open | OnTheWay | Arrived | Due | Moved
+EdgeEvent = Begin | Open | OnTheWay | Arrived | Due | Moved | Gone
 Action = Ready | Send | Wake | Again | Merge | RoundOver | Report | Asleep | Down | CloudMerge | Score

@@ -19,10 +19,11 @@ Floats = NDArray[np.float64]
 class Roster:
     """K clients. group_of (K,): where each is now, -1 for nowhere. busy_until (K,): when it is back, as far as that is known,
     else infinite. late: updates that missed their round. working: by its first client, what is at work in asynchronous groups
-    and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones."""
+    and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones. foreseen: when those
+    at work will be back is known beforehand, as in a simulation, and all come back."""
 
-    def __init__(self, n_clients: int, wander: bool = False) -> None:
-        self.wander = wander
+    def __init__(self, n_clients: int, wander: bool = False, foreseen: bool = True) -> None:
+        self.wander, self.foreseen = wander, foreseen
         self.group_of = np.full(n_clients, -1)
         self.busy_until = np.zeros(n_clients)
         self.late: list[Flight] = []
@@ -89,6 +90,29 @@ class Roster:
         for i in groups.tolist():
             yield i, flight.pick(self.group_of[flight.client] == i), i == groups[size.argmax()]
 
+    def drop_late(self) -> None:
+        """Late updates are not merged any more; of those not here yet nobody knows when they will be: their clients are free."""
+        for flight in self.late:
+            away = flight.client[np.isinf(flight.arrives_s)]
+            self.busy_until[away[np.isinf(self.busy_until[away])]] = -np.inf
+        self.late = []
+
+    def forget(self, clients: Ints, at_s: float, *, lost: bool = False) -> list[int]:
+        """Nobody waits any more for what clients (m,) are at work on and is not here yet (lost: nor has what is here). They have
+        nothing to do; the first clients of what is now complete."""
+        self.busy_until[clients[np.isinf(self.busy_until[clients])]] = at_s
+        self.late = [kept for flight in self.late if len(kept := _without(flight, clients, lost))]
+        working, complete = {}, []
+        for flight in self.working.values():
+            kept = _without(flight, clients, lost)
+            if len(kept):
+                lead = int(kept.client[0])
+                working[lead] = kept
+                if len(kept) < len(flight) and not np.isinf(kept.arrives_s).any():
+                    complete.append(lead)
+        self.working = working
+        return complete
+
     def keep_age(self, others: Sequence[Flight], shift: Ints) -> None:
         """Updates under way, and others, keep their age though the counts of their clients' groups are larger by shift (K,)."""
         for flight in self.flights(others):
@@ -97,3 +121,9 @@ class Roster:
     def flights(self, others: Sequence[Flight]) -> list[Flight]:
         """All that is under way, and others."""
         return [*self.late, *self.working.values(), *others]
+
+
+def _without(flight: Flight, clients: Ints, lost: bool) -> Flight:
+    """What is left of a flight without these clients' jobs that are not here yet (lost: or are)."""
+    theirs = np.isin(flight.client, clients)
+    return flight.pick(~theirs if lost else ~(theirs & np.isinf(flight.arrives_s)))

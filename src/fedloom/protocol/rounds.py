@@ -15,7 +15,7 @@ from fedloom.pacing import Offer, Pace, PeriodSchedule, lockstep
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
 from fedloom.protocol.flight import Flight
-from fedloom.protocol.messages import Action, Arrived, Asleep, Begin, Due, Moved, OnTheWay, Open, Send, Wake
+from fedloom.protocol.messages import Action, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Send, Wake
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,8 @@ class Rounds:
             return [Send(edge.group, sampled, pace.steps, [flight], pace.close_s + edge.slack_s, from_own)]
         if len(edge.members):  # all are busy: close when the first of them is not
             first_s = min(float(edge.roster.busy_until[edge.members].min()), edge.report_at_s)
-            return [Wake(edge.group, max(event.at_s, first_s), edge.n_rounds)]
+            edge.first_comer = True
+            return [Wake(edge.group, max(event.at_s, first_s), edge.n_rounds)] if np.isfinite(first_s) else []
         if edge.may_be_empty:
             return [Wake(edge.group, event.at_s, edge.n_rounds)]
         edge.asleep = True
@@ -91,21 +92,39 @@ class Rounds:
         return [Wake(edge.group, event.at_s + edge.deadline_s, edge.n_rounds)] if np.isfinite(edge.deadline_s) else []
 
     def arrived(self, edge: Edge, event: Arrived) -> list[Action]:
-        """For drivers that learn of arrivals when they happen: close when all are there who were waited for."""
-        edge.roster.busy_until[event.flight.client] = event.at_s
-        waited = edge.on_time
-        if waited is None or not _mark(waited, event.flight, event.at_s):
-            for flight in edge.roster.late:
-                _mark(flight, event.flight, event.at_s)
-            return []
-        missing = np.isinf(waited.arrives_s).any()
-        return self._close(edge, event.at_s) if edge.early_close and not missing else []
+        """For drivers that learn of arrivals when they happen: close when all are there who were waited for. Copies, and what
+        nobody waits for, change nothing."""
+        tickets = np.full(len(edge.roster.busy_until), -1)
+        tickets[event.flight.client] = event.flight.ticket
+        awaited = [edge.on_time] if edge.on_time is not None else []
+        news = False
+        for flight in [*awaited, *edge.roster.late]:
+            here = flight.missing(tickets)
+            flight.arrives_s = np.where(here, event.at_s, flight.arrives_s)
+            edge.roster.busy_until[flight.client[here]] = event.at_s
+            news |= bool(here.any())
+        news |= edge.first_comer and len(edge.roster.idle(edge.members, event.at_s)) > 0
+        return self._close_if_nobody_is_missing(edge, event.at_s) if news else []
 
     def due(self, edge: Edge, event: Due) -> list[Action]:
         return self._close(edge, event.at_s) if event.edge_round == edge.n_rounds and edge.rounds_left > 0 else []
 
     def moved(self, edge: Edge, event: Moved) -> list[Action]:
-        return []
+        """Whoever the round waits for may have been taken from it."""
+        return [] if edge.roster.foreseen else self._close_if_nobody_is_missing(edge, event.at_s)
+
+    def gone(self, edge: Edge, event: Gone) -> list[Action]:
+        if edge.on_time is not None:
+            edge.on_time = edge.on_time.pick(
+                ~(np.isin(edge.on_time.client, event.client) & np.isinf(edge.on_time.arrives_s))
+            )
+        return self._close_if_nobody_is_missing(edge, event.at_s)
+
+    def _close_if_nobody_is_missing(self, edge: Edge, at_s: float) -> list[Action]:
+        """Nobody that the round waited for; if it waited for whoever comes first, somebody has."""
+        waited = edge.on_time
+        complete = waited is not None and edge.early_close and not np.isinf(waited.arrives_s).any()
+        return self._close(edge, at_s) if edge.first_comer or complete else []
 
     def _close(self, edge: Edge, at_s: float) -> list[Action]:
         """Merge who is on time and who has arrived late; go on or report."""
@@ -114,17 +133,9 @@ class Rounds:
             back, away = edge.on_time.split(~np.isinf(edge.on_time.arrives_s))
             flights += [back] if len(back) else []
             edge.roster.late += [away] if len(away) else []
-        edge.on_time = None
+        edge.on_time, edge.first_comer = None, False
         for flight in edge.roster.take_late(edge.group, edge.here, edge.index, at_s):
             counted = edge.of_this_host(flight)
             flights += [counted] if len(counted) else []
         edge.contributed_last[:] = False
         return [*edge.merged(flights, edge.index), *edge.end_round(at_s)]
-
-
-def _mark(waited: Flight, came: Flight, at_s: float) -> bool:
-    """Note which of the updates that are waited for are here; whether it is one of them that was not here before."""
-    names = set(came.names)
-    fresh = np.array([name in names for name in waited.names], dtype=np.bool_) & np.isinf(waited.arrives_s)
-    waited.arrives_s = np.where(fresh, at_s, waited.arrives_s)
-    return bool(fresh.any())
