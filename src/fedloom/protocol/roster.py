@@ -64,10 +64,13 @@ class Roster:
         return taken
 
     def drop_late(self) -> None:
-        """Late updates are lost. A client that waited to have its update merged is free again."""
+        """Late updates are lost, and their clients free: those whose update waited here, and those of whom nobody knows when they
+        will be back."""
         for flight in self.late:
-            waits = (flight.ticket == self._tickets[flight.client] - 1) & np.isfinite(flight.arrives_s)
-            self.busy_until[flight.client[waits]] = flight.arrives_s[waits]
+            newest = flight.ticket == self._tickets[flight.client] - 1
+            waits = newest & np.isinf(self.busy_until[flight.client])
+            back_s = np.where(np.isfinite(flight.arrives_s), flight.arrives_s, -np.inf)
+            self.busy_until[flight.client[waits]] = back_s[waits]
         self.late = []
 
     def n_working(self, group: int) -> int:
@@ -89,13 +92,6 @@ class Roster:
         groups, size = np.unique(self.group_of[flight.client], return_counts=True)
         for i in groups.tolist():
             yield i, flight.pick(self.group_of[flight.client] == i), i == groups[size.argmax()]
-
-    def drop_late(self) -> None:
-        """Late updates are not merged any more; of those not here yet nobody knows when they will be: their clients are free."""
-        for flight in self.late:
-            away = flight.client[np.isinf(flight.arrives_s)]
-            self.busy_until[away[np.isinf(self.busy_until[away])]] = -np.inf
-        self.late = []
 
     def forget(self, clients: Ints, at_s: float, *, lost: bool = False) -> list[int]:
         """Nobody waits any more for what clients (m,) are at work on and is not here yet (lost: nor has what is here). They have
