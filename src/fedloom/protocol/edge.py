@@ -38,6 +38,7 @@ from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import TIE, Attendance, Terms
 
 Ints = NDArray[np.int64]
+NONE = np.zeros(0, dtype=np.int64)
 
 
 class EdgeMode(Protocol):
@@ -107,6 +108,7 @@ class Edge:
     on_time: Flight | None = None
     ticket: int | None = None
     first_comer: bool = False
+    _first: tuple[Ints | None, Ints] = field(default=(None, NONE), init=False, repr=False)
     contributed: NDArray[np.bool_] = field(init=False, repr=False)
     contributed_last: NDArray[np.bool_] = field(init=False, repr=False)
 
@@ -172,6 +174,7 @@ class Edge:
     def attend(self, attendance: Attendance) -> None:
         """Clients have come or gone."""
         self.attendance, self.members = attendance, attendance.members(self.group)
+        self._first = (None, self.members)
 
     def begun(self, event: Begin, rounds: int) -> list[Action]:
         """The cloud's model is here, with so many rounds to go."""
@@ -204,7 +207,11 @@ class Edge:
 
     def reports_to(self, clients: Ints) -> Ints:
         """The first aggregator of each of the clients (m,)."""
-        return np.asarray(self.here.topology.cover[:, clients].argmax(axis=0))
+        for_whom, found = self._first
+        if for_whom is not clients:  # of those who are sent it is asked three times
+            found = np.asarray(self.here.topology.cover[:, clients].argmax(axis=0))
+            self._first = (clients, found)
+        return found
 
     def leave(self, clients: Ints, left_at: int) -> Flight:
         """Clients (m,) go to work."""

@@ -39,6 +39,8 @@ class Flight:
 
     def pick(self, which: NDArray[Any]) -> "Flight":
         """Some of them: a mask (m,) or positions."""
+        if which.dtype == np.bool_ and which.all():
+            return self
         return Flight(
             self.client[which],
             self.ticket[which],
