@@ -1,4 +1,4 @@
-"""Published tables and figures beside our own runs: one file per paper, one place for verdicts.
+"""Published tables and figures beside our own runs: one folder or file per paper, one place for verdicts.
 
 A paper is a list of items (a figure or a table of it). An item says which curves it needs (scenario and method; a run for
 every seed) and judges them: tables, plots, and a verdict for every claim of the paper. How runs are made, cached and

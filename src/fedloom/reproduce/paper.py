@@ -1,4 +1,4 @@
-"""The records that a paper's file is made of."""
+"""The records that a paper is made of."""
 
 import hashlib
 import json

@@ -10,7 +10,7 @@ from fedloom.reproduce.verdicts import apart, mean, spread
 
 
 def judge_hard(runs: Runs) -> Outcome:
-    """The proposed method against the others early on, and at the end."""
+    """The proposed method against the others after few rounds."""
     found = {(m, t): at_round(runs["hard", m], t, HARD_TAU[1]) for m in METHODS for t in HARD_AT}
     first = HARD_AT[0]
 
