@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 
 
 class Said(NamedTuple):
-    """What a report says beside its models: whose updates are in them (a, K), since the last one, and in the last edge round."""
+    """What a report says beside its models: whose updates are in them (a, K), and whose of the last edge round."""
 
     contributed: NDArray[np.bool_]
     contributed_last: NDArray[np.bool_]

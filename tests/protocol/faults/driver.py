@@ -87,7 +87,7 @@ class Run:
         self.known: dict[tuple, int] = {}  # (who, whom): the newest boot that it has heard of
         self.told: dict[int, tuple] | None = None  # what a cloud without its state has been told so far
         self.steps: dict[tuple[int, int], int] = {}
-        self.n_events = 0
+        self.n_events = self.n_tries = 0  # what happened; with looks whether something is to be sent again
         self.over = False
         self._kept: list = []  # notes of who was where, by number
         self._note_of: dict[int, int] = {}  # id of a note -> its number
@@ -107,9 +107,10 @@ class Run:
         self._enter(first=True)
         while not self.over:
             event = self.net.next()
-            if event is None or self.n_events > self.plan.patience:
+            if event is None or self.n_tries > self.plan.patience:
                 raise Stuck(self.waits_for())
-            self.n_events += 1
+            self.n_tries += 1
+            self.n_events += not isinstance(event, Retry)
             self._happen(event)
             self.laws.check()
         self.laws.check_end()
@@ -192,6 +193,7 @@ class Run:
         self._boots += 1000
         for edge in self.federation.edges:
             self.net.processes["edge", edge.group] = Process(boot=self._boots)
+            self.known[CLOUD, ("edge", edge.group)] = self._boots
         self.memos, self.sent_reports = {}, {}
         for (client, ticket), (sender, steps, start) in self._orders().items():
             self._order(sender, client, ticket, steps, start)
@@ -254,7 +256,7 @@ class Run:
                     assert memo.ticket == ticket
                     self.log.append(("order", i, self.cloud.version))
                     to = ("edge", i)
-                    net.insist(("down", i), "down", CLOUD, to, (i, memo, self.model), net.processes[to].boot)
+                    net.insist(("down", i), "down", CLOUD, to, (i, memo, self.model), self.known[CLOUD, to])
                 case CloudMerge():
                     self._merge_cloud(action)
                 case Score(version):
@@ -548,8 +550,10 @@ class Run:
             self.known[CLOUD, ("edge", i)] = boot
         self.told = None
         actions = self.cloud.recover(memos)
+        newest = max((m for m in memos if m is not None), key=lambda m: m.version, default=None)
+        settled = {} if newest is None else newest.settled
         fetched = [
-            self.cloud.version if m is None or i not in self.cloud.out else m.version for i, m in enumerate(memos)
+            self.cloud.version if m is None or m.ticket <= settled.get(i, 0) else m.version for i, m in enumerate(memos)
         ]
         self.log.append(("recovered", self.model, self.cloud.version, fetched))
         if not self.plan.cloud.waits:

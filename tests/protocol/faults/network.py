@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 Address = tuple[str, int]  # ("cloud", 0), ("edge", group), ("device", client)
 
-RETRY_S, SLOWER, LONGEST_S = 1.0, 1.6, 8.0
+RETRY_S, SLOWER, LONGEST_S = 2.0, 1.7, 12.0
 
 
 @dataclass

@@ -75,7 +75,7 @@ class Plan:
     def attendance(self) -> Attendance:
         topology = self.topology()
         group_of = np.full(len(self.home), -1)
-        groups = topology.pace_groups()
+        groups = [np.array([n]) for n in range(len(self.host))] if self.wander else topology.pace_groups()
         if self.cloud.waits and not self.wander:  # as the federation has them
             groups = [aggregators for aggregators in groups if topology.cover[aggregators].any()]
         for i, aggregators in enumerate(groups):
@@ -92,7 +92,7 @@ class Plan:
 def plan_of(seed: int) -> Plan:
     """All of a federation that is decided before it begins."""
     chance = random.Random(seed)
-    n_edges, n_clients = chance.randint(1, 4), chance.randint(2, 12)
+    n_edges, n_clients = chance.randint(1, 4), min(chance.randint(2, 12), chance.randint(2, 12))
     cloud = _cloud(chance)
     wander = chance.random() < 0.4
     edge, squads = _edge(chance)
@@ -118,9 +118,9 @@ def plan_of(seed: int) -> Plan:
         squad=np.array([chance.randrange(3) for _ in home]) if squads else None,
         step_s=np.array([chance.uniform(0.2, 2.0) for _ in home]),
         wander=wander,
-        edge_rounds=chance.randint(1, 3),
+        edge_rounds=chance.choice([1, 1, 2, 3]),
         units=chance.randint(1, 2),
-        versions=chance.randint(1, 4) * (1 if cloud.waits else n_edges),
+        versions=chance.choice([1, 2, 2, 3]) * (1 if cloud.waits else n_edges),
         lost=chance.choice([0.0, 0.05, 0.2, 0.4]),
         doubled=chance.choice([0.0, 0.1, 0.4]),
         delay_s=chance.choice([0.01, 0.1, 0.5, 2.0]),
@@ -159,7 +159,7 @@ def _cloud(chance: random.Random) -> CloudMode:
 def _faults(chance: random.Random, wander: bool) -> list[tuple[float, str]]:
     """When something fails or somebody moves."""
     kinds = ["device kept", "device lost", "edge kept", "edge lost", "cloud kept", "cloud lost"]
-    found = [(chance.uniform(0.0, 40.0), chance.choice(kinds)) for _ in range(chance.choice([0, 0, 2, 4, 8]))]
+    found = [(chance.uniform(0.0, 25.0), chance.choice(kinds)) for _ in range(chance.choice([0, 0, 2, 4, 8]))]
     if wander:
-        found += [(chance.uniform(0.0, 40.0), "move") for _ in range(chance.randint(0, 12))]
+        found += [(chance.uniform(0.0, 25.0), "move") for _ in range(chance.randint(0, 12))]
     return sorted(found)
