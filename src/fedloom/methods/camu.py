@@ -37,9 +37,8 @@ from fedloom.allocation import Allocation, Problem, allocate, learn_allocation
 from fedloom.allocation.problem import BITS, BOUNDS, READINGS
 from fedloom.grouping import Need, Topology, View, dual_segment
 from fedloom.grouping.affinity import LABELS, LEADERS, MOST_CLIENTS, RADIO
-from fedloom.methods.method import Allotment, Group, Grouping, Method
+from fedloom.methods.parts import Allotment, Barrier, CloudLinear, Group, Grouping, Method, WeighCloud
 from fedloom.mixing import (
-    CloudLinear,
     CloudWeights,
     Reports,
     by_total,
@@ -48,10 +47,8 @@ from fedloom.mixing import (
     label_transport,
     log_contribution,
 )
-from fedloom.mixing.merges import WeighCloud
 from fedloom.mixing.wasserstein import FLOOR, METRICS
 from fedloom.pacing import cluster_update_s, extra_updates, gate, local_updates, scaled_threshold
-from fedloom.protocol import Barrier
 from fedloom.radio import channel_gains, snr_matrix
 
 Floats = NDArray[np.float64]

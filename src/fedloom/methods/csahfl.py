@@ -21,12 +21,10 @@ import numpy as np
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, angle_clusters, home_cells, proximity
 from fedloom.grouping.principal_angles import MOST_CLIENTS, check_directions
-from fedloom.methods.method import Group, Grouping, Method
-from fedloom.mixing import CloudLinear, CloudWeights, Linear, Reports, discounted, kl_cloud_weights
-from fedloom.mixing.merges import WeighCloud
+from fedloom.methods.parts import Barrier, CloudLinear, Group, Grouping, Linear, Method, Rounds, WeighCloud
+from fedloom.mixing import CloudWeights, Reports, discounted, kl_cloud_weights
 from fedloom.mixing.weights import Floats
 from fedloom.pacing import lockstep, median_iqr
-from fedloom.protocol import Barrier, Rounds
 
 SIGNATURES = {"whole": "signature", "per_class": "class-signature"}
 CLUSTERS = ("angles", "none", "random")

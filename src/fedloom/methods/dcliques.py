@@ -13,7 +13,7 @@ from fedloom import _check
 from fedloom.grouping import Need, Topology, View, label_swap
 from fedloom.grouping.local_search import check_trials
 from fedloom.methods.ltc import clusters_for, d2d_method
-from fedloom.methods.method import Method
+from fedloom.methods.parts import Method
 from fedloom.methods.random_clusters import around_heads
 
 

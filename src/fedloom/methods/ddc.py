@@ -26,8 +26,7 @@ from fedloom.grouping import Need, Topology, View, draw_candidates, head_problem
 from fedloom.grouping.head_problem import NORMALISE, WEIGHTINGS
 from fedloom.grouping.head_selection import SEARCHES
 from fedloom.grouping.unit_gradients import RANK
-from fedloom.methods.method import Grouping, Method
-from fedloom.protocol import Barrier
+from fedloom.methods.parts import Barrier, Grouping, Method
 
 SHARE = 5  # by default a head serves at most one in so many devices
 MOST_DRAWN = 100  # candidates, if no number is asked for and capacity does not need more

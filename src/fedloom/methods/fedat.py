@@ -16,9 +16,8 @@ import numpy as np
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View
-from fedloom.methods.method import Group, Grouping, Local, Method
-from fedloom.mixing import CloudLinear, CloudWeights, Reports, tier_weights
-from fedloom.protocol import Immediate, Rounds
+from fedloom.methods.parts import CloudLinear, Group, Grouping, Immediate, Local, Method, Rounds
+from fedloom.mixing import CloudWeights, Reports, tier_weights
 
 
 def method(n_tiers: int = 5, lam: float = 0.4, start: str = "active") -> Method:

@@ -10,7 +10,7 @@ by the home cell's edge server, or over the device's own link, as the fleet says
 """
 
 from fedloom.grouping import one_cloud
-from fedloom.methods.method import Grouping, Method
+from fedloom.methods.parts import Grouping, Method
 
 
 def method() -> Method:

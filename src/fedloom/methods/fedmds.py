@@ -16,7 +16,7 @@ from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, similar_clusters
 from fedloom.grouping.spectral import MOST_CLIENTS, TIMES, check_width
 from fedloom.methods.ltc import clusters_for, d2d_method
-from fedloom.methods.method import Method
+from fedloom.methods.parts import Method
 from fedloom.methods.random_clusters import around_heads
 
 

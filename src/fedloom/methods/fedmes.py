@@ -10,8 +10,7 @@ sum_i p_i w_i, a model that nobody holds.
 """
 
 from fedloom.grouping import all_cells
-from fedloom.methods.method import Grouping, Method
-from fedloom.protocol import NoCloud
+from fedloom.methods.parts import Grouping, Method, NoCloud
 
 
 def method() -> Method:

@@ -10,7 +10,7 @@ their work (no partial epochs). mu = 0 is HierFedAVG (or FedAvg) bit for bit.
 import math
 
 from fedloom.methods import fedavg, hierfedavg
-from fedloom.methods.method import Local, Method
+from fedloom.methods.parts import Local, Method
 
 
 def method(mu: float = 0.01, flat: bool = False) -> Method:
@@ -18,7 +18,5 @@ def method(mu: float = 0.01, flat: bool = False) -> Method:
     if not (isinstance(mu, int | float) and 0 <= mu < math.inf):
         raise ValueError(f"mu must be a number of at least 0, got {mu!r}")
     base = fedavg.method() if flat else hierfedavg.method()
-    where = "FedAvg" if flat else "HierFedAVG"
-    return base.with_(
-        name="fedprox", summary=f"{where} with a proximal term in the local objective", local=Local(proximal=mu)
-    )
+    summary = f"{'FedAvg' if flat else 'HierFedAVG'} with a proximal term in the local objective"
+    return base.with_(name="fedprox", summary=summary, local=Local(proximal=mu))

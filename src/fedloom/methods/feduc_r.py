@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View
-from fedloom.methods.method import Group, Grouping, Method
-from fedloom.mixing import Arrivals, EdgeWeights, Linear, group_rate, kl_divergence
+from fedloom.methods.parts import Async, Group, Grouping, Linear, Method
+from fedloom.mixing import Arrivals, EdgeWeights, group_rate, kl_divergence
 from fedloom.mixing.weights import Floats
 from fedloom.pacing import time_sharing
-from fedloom.protocol import Async
 
 MOST_SWAPPED = 300  # clients of an edge between whose groups swaps are looked for
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedloom.grouping import HeadedClusters, Need, Topology, View, geographic_clusters, gradient_likeness
 from fedloom.methods.ddc import check_clusters, heads_for
-from fedloom.methods.method import Group, Grouping, Method
+from fedloom.methods.parts import Group, Grouping, Method
 
 
 def method(n_clusters: int | None = None, capacity: int | None = None, score: bool = False) -> Method:

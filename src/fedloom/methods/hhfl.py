@@ -21,10 +21,9 @@ import numpy as np
 from fedloom import _check
 from fedloom.grouping import Topology, View, all_cells, limit_links
 from fedloom.grouping.bridging import POLICIES, check_pairs
-from fedloom.methods.method import Group, Grouping, Method
-from fedloom.mixing import Linear, by_split_size
+from fedloom.methods.parts import Group, Grouping, Linear, Method, Rounds
+from fedloom.mixing import by_split_size
 from fedloom.pacing import lr_ladder, staged
-from fedloom.protocol import Rounds
 
 
 def method(

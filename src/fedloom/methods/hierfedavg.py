@@ -11,8 +11,8 @@ authors' code samples by size and then weighs by size again, which counts large 
 
 from fedloom import _check
 from fedloom.grouping import home_cells
-from fedloom.methods.method import Grouping, Method
-from fedloom.mixing import CloudLinear, by_reported, by_total
+from fedloom.methods.parts import CloudLinear, Grouping, Method
+from fedloom.mixing import by_reported, by_total
 
 CLOUD_WEIGHTS = {"total": by_total, "reported": by_reported}
 

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, home_cells
-from fedloom.methods.method import Grouping, Method
-from fedloom.mixing import CloudLinear, kl_divergence, polynomial_cloud
+from fedloom.methods.parts import CloudLinear, Grouping, Immediate, Method
+from fedloom.mixing import kl_divergence, polynomial_cloud
 from fedloom.pacing import StalenessBound
-from fedloom.protocol import Immediate
 
 MOST_SWAPPED = 300  # clients between which swaps are looked for
 

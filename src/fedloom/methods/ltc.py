@@ -23,8 +23,7 @@ from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, swap_search
 from fedloom.grouping.local_search import CHOICES, check_trials
 from fedloom.grouping.swap_search import Z, check_exchange_rate
-from fedloom.methods.method import Group, Grouping, Method
-from fedloom.protocol import TimeBox
+from fedloom.methods.parts import Group, Grouping, Method, TimeBox
 
 FEATURES = {
     "update": ("update", None, Need.UPDATES),

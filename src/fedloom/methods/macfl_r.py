@@ -12,18 +12,8 @@ is lost by moving. kappa = 0 and least = 1 (phi = 1) are HierFedAVG.
 import numpy as np
 
 from fedloom.grouping import home_cells
-from fedloom.methods.method import Grouping, Method, Start
-from fedloom.mixing import (
-    Arrivals,
-    ByRows,
-    CloudByRows,
-    CloudWeights,
-    EdgeWeights,
-    Reports,
-    similarity_weights,
-    start_share,
-)
-from fedloom.mixing.merges import Rows
+from fedloom.methods.parts import ByRows, CloudByRows, Grouping, Method, Rows, Start
+from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports, similarity_weights, start_share
 
 MOST_KAPPA = 100.0  # exp(kappa cos): more would leave one model alone
 

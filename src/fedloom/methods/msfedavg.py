@@ -7,8 +7,8 @@ is the split over a client's edge servers is our reading. Evaluated: sum_i p_i w
 """
 
 from fedloom.methods import fedmes
-from fedloom.methods.method import Method
-from fedloom.mixing import Linear, by_split_size
+from fedloom.methods.parts import Linear, Method
+from fedloom.mixing import by_split_size
 
 
 def method() -> Method:

@@ -12,8 +12,7 @@ vectors.
 
 from fedloom.grouping import Need
 from fedloom.methods.csahfl import by_signature
-from fedloom.methods.method import Grouping, Method
-from fedloom.protocol import Barrier
+from fedloom.methods.parts import Barrier, Grouping, Method
 
 
 def method(

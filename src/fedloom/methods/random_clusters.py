@@ -8,7 +8,7 @@ import numpy as np
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, heads_and_times, random_clusters, round_matrix
 from fedloom.methods.ltc import clusters_for, d2d_method
-from fedloom.methods.method import Method
+from fedloom.methods.parts import Method
 
 
 def method(n_clusters: int | None = None, box_s: float = 120.0) -> Method:

@@ -12,7 +12,7 @@ from fedloom.grouping import Need, Topology, View, similarity_clusters
 from fedloom.grouping.geographic import HOW
 from fedloom.methods.ddc import check_clusters, heads_for
 from fedloom.methods.geographic import around_drawn_heads, headed_method
-from fedloom.methods.method import Method
+from fedloom.methods.parts import Method
 
 
 def method(
