@@ -19,7 +19,9 @@ def main() -> int:
             continue
         found[name] = digests(make)
         if known is not None and found[name] != known.get(name):
-            parts = [p for p in {*found[name], *known.get(name, {})} if found[name].get(p) != known.get(name, {}).get(p)]
+            parts = [
+                p for p in {*found[name], *known.get(name, {})} if found[name].get(p) != known.get(name, {}).get(p)
+            ]
             wrong.append(name)
             print(f"{name}: other {', '.join(sorted(parts))}", flush=True)
     if known is None:
