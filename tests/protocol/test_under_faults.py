@@ -72,7 +72,7 @@ def test_the_laws_notice_weights_that_do_not_sum_to_one():
     run = Run(patient())
     weigh = run.federation._merge_edge.weigh
     object.__setattr__(run.federation._merge_edge, "weigh", lambda a: _shrunk(weigh(a)))
-    with pytest.raises(Broken, match="sum to 0.5"):
+    with pytest.raises(Broken, match=r"sum to 0\.5"):
         run.run()
 
 
