@@ -531,8 +531,9 @@ class Run:
         self.laws.restarted(group, before)
         for edge, event in told:
             self._tell(edge, event)
-        if self.told is None:  # else it is told when the cloud knows what
-            self._perform(actions)
+        for action in actions:
+            if self.told is None or isinstance(action, Again):  # else it is told when the cloud knows what
+                self._perform([action])
 
     def _told(self, sender: tuple, boot: int, memo: tuple | None, woken: bool) -> None:
         """A cloud that has lost its state is told by an edge what it was last sent."""
@@ -661,8 +662,10 @@ class Run:
             for key in [key for key in self.net.insisting() if key[:2] == ("order", client)]:
                 self.net.settle(key)
         if clients:
-            for edge, event in self.federation.gone(np.array(clients), self.net.now_s):
+            told, actions = self.federation.gone(np.array(clients), self.net.now_s)
+            for edge, event in told:
                 self._tell(edge, event)
+            self._perform(actions)
             self.laws.excuse({name for name in before - self.laws.held() if name[0] in clients})
 
     def _returned(self, client: int) -> None:
