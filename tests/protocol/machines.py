@@ -108,8 +108,9 @@ class World:
 
     def gone(self, at_s, *clients):
         """Clients have left for good."""
-        events = self.federation.gone(ids(*clients), at_s)
-        return [line for edge, event in events for line in self.done(edge.handle(event), at_s)]
+        events, actions = self.federation.gone(ids(*clients), at_s)
+        told = [line for edge, event in events for line in self.done(edge.handle(event), at_s)]
+        return [*told, *self.done(actions, at_s)]
 
     def done(self, actions, at_s):
         """Actions as tuples, with what local ones lead to in their place."""

@@ -82,7 +82,7 @@ def test_a_squad_does_not_wait_for_who_has_gone():
     world = at_once([0, 1], n=2, squad=ids(0, 0))
     world.begin()
     world.came(1.0, (1, 0))
-    assert world.gone(2.0, 0)[0] == ("Merge", (0, [(1, 0)], [0]))
+    assert world.gone(2.0, 0)[:2] == [("Again", 1), ("Merge", (0, [(1, 0)], [0]))]
 
 
 def test_a_squad_that_has_parted_is_merged_in_parts_and_counts_where_most_are():

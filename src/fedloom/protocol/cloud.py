@@ -4,7 +4,7 @@ Whether it waits for all aggregators, merges each report when it comes, or is no
 Immediate, NoCloud: an object each). What the cloud knows of the aggregators when it merges is here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -150,9 +150,10 @@ class Cloud:
         self.fetched, self.n_reports = np.zeros_like(self.fetched), np.zeros_like(self.n_reports)
         self.bound, self.window, self.begun = self.mode.bound, (0.0, 0.0), True
 
-    def recover(self, memos: Sequence[Memo | None]) -> list[Action]:
+    def recover(self, memos: Sequence[Memo | None], woken: Collection[int] = ()) -> list[Action]:
         """Take up, after a loss, the newest that a group knows: memos of what each group was last sent; None for a group that has
-        lost its state, too. The version is that of the newest memo, and so must the driver's model be."""
+        lost its state, too. woken: groups that slept and wait for an order since. The version is that of the newest memo, and so
+        must the driver's model be."""
         known = [memo for memo in memos if memo is not None]
         self.n_orders = max((memo.ticket for memo in known), default=0)
         if known:
@@ -160,7 +161,7 @@ class Cloud:
             self.version, self.settled, self.n_reports = newest.version, dict(newest.settled), newest.n_reports.copy()
         self.fetched, self.out, idle = np.full(len(self.fetched), self.version), {}, []
         for group, memo in enumerate(memos):
-            if memo is None or memo.ticket <= self.settled.get(group, 0):
+            if memo is None or group in woken or memo.ticket <= self.settled.get(group, 0):
                 idle.append(group)
             else:
                 self.out[group] = memo.ticket

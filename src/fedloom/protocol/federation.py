@@ -14,7 +14,7 @@ from fedloom.protocol.cloud import Cloud, CloudMode
 from fedloom.protocol.device import Devices
 from fedloom.protocol.edge import Edge, EdgeMode
 from fedloom.protocol.flight import Flight
-from fedloom.protocol.messages import Action, Arrived, Gone
+from fedloom.protocol.messages import Action, Again, Arrived, Gone
 from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import Attendance, Terms
 
@@ -177,13 +177,16 @@ class Federation:
             if edge.first_comer and edge is not other and np.isin(event.flight.client, edge.members).any()
         ]
 
-    def gone(self, clients: Ints, at_s: float) -> list[tuple[Edge, Arrived | Gone]]:
-        """Clients (m,) will not bring back what they are at work on: which groups are to be told."""
-        complete = self.roster.forget(clients, at_s)
-        arrived = [told for lead in complete for told in self.arrived(lead, at_s)]
-        return [*arrived, *((edge, Gone(at_s, clients)) for edge in self.edges)]
+    def gone(self, clients: Ints, at_s: float) -> tuple[list[tuple[Edge, Gone]], list[Action]]:
+        """Clients (m,) will not bring back what they are at work on. Which groups are to be told, and what to do."""
+        complete = self._again(self.roster.forget(clients, at_s))
+        return [(edge, Gone(at_s, clients)) for edge in self.edges], complete
 
-    def restarted(self, group: int, at_s: float) -> tuple[list[tuple[Edge, Arrived | Gone]], list[Action]]:
+    def _again(self, leads: Sequence[int]) -> list[Action]:
+        """What these clients lead is complete now that others have been taken from it: it is delivered."""
+        return [Again(int(self.roster.group_of[lead]), lead) for lead in leads]
+
+    def restarted(self, group: int, at_s: float) -> tuple[list[tuple[Edge, Gone]], list[Action]]:
         """A group has lost its state. It keeps its number of rounds, which others count by; what it had, what it waited for and
         what it had sent clients to do is forgotten, and it begins again if the cloud waits for its report. Which groups are to be
         told what, and what to do."""
@@ -197,10 +200,9 @@ class Federation:
         others = np.setdiff1d(np.concatenate([nobody, *sent]), lost)
         complete = [*roster.forget(lost, at_s, lost=True), *roster.forget(others, at_s)]
         self.edges[group] = old.anew()
-        told: list[tuple[Edge, Arrived | Gone]] = [told for lead in complete for told in self.arrived(lead, at_s)]
         free = np.union1d(lost, others)
-        told += [(edge, Gone(at_s, free)) for edge in self.edges if len(free) and edge.group != group]
-        return told, self.cloud.restarted(group)
+        told = [(edge, Gone(at_s, free)) for edge in self.edges if len(free) and edge.group != group]
+        return told, [*self._again(complete), *self.cloud.restarted(group)]
 
     def flights(self) -> list[Flight]:
         """All updates under way."""

@@ -87,6 +87,7 @@ class Run:
         self.known: dict[tuple, int] = {}  # (who, whom): the newest boot that it has heard of
         self.told: dict[int, tuple] | None = None  # what a cloud without its state has been told so far
         self.steps: dict[tuple[int, int], int] = {}
+        self.woken: set[int] = set()  # edges that slept and wait for an order
         self.n_events = self.n_tries = 0  # what happened; with looks whether something is to be sent again
         self.over = False
         self._kept: list = []  # notes of who was where, by number
@@ -194,7 +195,7 @@ class Run:
         for edge in self.federation.edges:
             self.net.processes["edge", edge.group] = Process(boot=self._boots)
             self.known[CLOUD, ("edge", edge.group)] = self._boots
-        self.memos, self.sent_reports = {}, {}
+        self.memos, self.sent_reports, self.woken = {}, {}, set()
         for (client, ticket), (sender, steps, start) in self._orders().items():
             self._order(sender, client, ticket, steps, start)
 
@@ -415,10 +416,11 @@ class Run:
                 self.net.settle(("hello", to[1]))
             case "who":
                 self.known[to, CLOUD] = from_boot
-                self.net.post("told", to, CLOUD, None if process.blank else self.memos.get(to[1]), self._boot(CLOUD))
+                body = (None if process.blank else self.memos.get(to[1]), to[1] in self.woken)
+                self.net.post("told", to, CLOUD, body, self._boot(CLOUD))
                 self._repeat_report(to[1])
             case "told":
-                self._told(sender, from_boot, body)
+                self._told(sender, from_boot, *body)
             case _:
                 raise AssertionError(kind)
 
@@ -479,6 +481,7 @@ class Run:
         net.settle(("hello", group))
         if edge.ticket is None or memo.ticket > edge.ticket:
             self.memos[group] = (memo, model)
+            self.woken.discard(group)
             self.sent_reports.pop(group, None)
             net.settle(("report", group))
             if self.plan.cloud.exists:
@@ -517,7 +520,7 @@ class Run:
 
     def _restart(self, sender: tuple, boot: int) -> None:
         self.known[CLOUD, sender] = boot
-        self.net.processes[sender].blank = False
+        self.net.processes[sender].blank &= self._boot(sender) != boot  # it may have lost its state again
         group = sender[1]
         before = self.laws.held()
         edge = self.federation.edges[group]
@@ -528,32 +531,36 @@ class Run:
         self.laws.restarted(group, before)
         for edge, event in told:
             self._tell(edge, event)
-        if self.told is None:  # else it is told when the cloud knows what
-            self._perform(actions)
+        for action in actions:
+            if self.told is None or isinstance(action, Again):  # else it is told when the cloud knows what
+                self._perform([action])
 
-    def _told(self, sender: tuple, boot: int, memo: tuple | None) -> None:
+    def _told(self, sender: tuple, boot: int, memo: tuple | None, woken: bool) -> None:
         """A cloud that has lost its state is told by an edge what it was last sent."""
         if self.told is None:
             return
-        self.told[sender[1]] = (boot, memo)
-        self.net.settle(("who", sender[1]))
+        self.told[sender[1]] = (boot, memo, woken)
+        for group in self.told:
+            self.net.settle(("who", group))
         if len(self.told) < len(self.federation.edges):
             return
         answers = self.told
-        known = [memo for _, memo in answers.values() if memo is not None]
+        known = [memo for _, memo, _ in answers.values() if memo is not None]
+        wait = {i for i, (_, _, woken) in answers.items() if woken}
         memos = [None if answers[i][1] is None else answers[i][1][0] for i in range(len(answers))]
         self.model = max(known, key=lambda memo: memo[0].version, default=(None, 0))[1]
         self.net.processes[CLOUD].blank = False
-        for i, (boot, memo) in answers.items():
+        for i, (boot, memo, _) in answers.items():
             if memo is None and self.known.get((CLOUD, ("edge", i)), -1) < boot:
                 self._restart(("edge", i), boot)
             self.known[CLOUD, ("edge", i)] = boot
         self.told = None
-        actions = self.cloud.recover(memos)
+        actions = self.cloud.recover(memos, wait)
         newest = max((m for m in memos if m is not None), key=lambda m: m.version, default=None)
         settled = {} if newest is None else newest.settled
         fetched = [
-            self.cloud.version if m is None or m.ticket <= settled.get(i, 0) else m.version for i, m in enumerate(memos)
+            self.cloud.version if m is None or i in wait or m.ticket <= settled.get(i, 0) else m.version
+            for i, m in enumerate(memos)
         ]
         self.log.append(("recovered", self.model, self.cloud.version, fetched))
         if not self.plan.cloud.waits:
@@ -603,6 +610,7 @@ class Run:
             process.blank = True
         if who[0] == "edge":
             self.memos.pop(who[1], None)
+            self.woken.discard(who[1])
             self.sent_reports.pop(who[1], None)
         if who == CLOUD:
             self.told = {}
@@ -654,8 +662,10 @@ class Run:
             for key in [key for key in self.net.insisting() if key[:2] == ("order", client)]:
                 self.net.settle(key)
         if clients:
-            for edge, event in self.federation.gone(np.array(clients), self.net.now_s):
+            told, actions = self.federation.gone(np.array(clients), self.net.now_s)
+            for edge, event in told:
                 self._tell(edge, event)
+            self._perform(actions)
             self.laws.excuse({name for name in before - self.laws.held() if name[0] in clients})
 
     def _returned(self, client: int) -> None:
@@ -671,4 +681,5 @@ class Run:
             if 0 < edge.rounds_left < self.plan.edge_rounds:
                 self.net.later(("edge", edge.group), self.net.now_s, "open")
             else:
+                self.woken.add(edge.group)
                 self.net.later(ROSTER, self.net.now_s, "wake", (edge.group, self._boot(("edge", edge.group))))
