@@ -2,7 +2,7 @@
 
 from machines import ids
 
-from fedloom.protocol import Devices
+from fedloom.protocol import Device, Devices
 
 
 def test_steps_go_on_from_where_a_device_stopped():
@@ -27,3 +27,28 @@ def test_steps_of_a_cloud_round_are_counted_from_zero_and_without_features():
     assert devices.in_cloud_round.tolist() == [2] and devices.steps.tolist() == [5]
     devices.begin_cloud_round()
     assert devices.in_cloud_round.tolist() == [0] and devices.steps.tolist() == [5]
+
+
+def test_a_device_begins_an_order_once_and_owes_its_update_until_somebody_has_it():
+    device = Device()
+    assert device.ordered(3) and not device.ordered(3) and not device.owes
+    device.finished(3)
+    assert device.owes
+    device.accepted(2)
+    assert device.owes  # that was another one
+    device.accepted(3)
+    assert not device.owes
+
+
+def test_a_newer_order_overtakes_and_an_older_one_does_not():
+    device = Device()
+    device.ordered(3)
+    assert device.ordered(4) and not device.ordered(3)
+    device.finished(3)
+    assert not device.owes
+
+
+def test_a_device_that_has_lost_its_state_begins_the_same_order_again():
+    device = Device()
+    device.ordered(3)
+    assert Device().ordered(3)

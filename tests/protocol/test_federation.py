@@ -86,7 +86,10 @@ def test_a_late_update_of_a_client_who_is_nowhere_waits_for_it():
     world.told(Due(1.0, 0))
     world.federation.move(world.put([0]))
     assert world.came(1.5, (1, 0)) == [] and not np.isinf(world.federation.roster.late[0].arrives_s).any()
-    assert world.came(1.7, (0, 1))[0] == ("Merge", (0, [(0, 1), (1, 0)], [0, 1]))  # it was here when this round opened
+    assert world.came(1.7, (0, 1))[0] == ("Merge", (0, [(0, 1)], [0]))
+    world.federation.move(world.put([0, 1]))
+    world.came(1.8, (0, 2))
+    assert world.came(1.9, (0, 3), (1, 1))[0] == ("Merge", (0, [(0, 3), (1, 1), (1, 0)], [0, 0, 3]))
 
 
 def test_an_edge_that_lost_its_state_knows_nothing_of_what_it_waited_for():

@@ -94,3 +94,10 @@ def test_a_lost_state_is_learnt_again_and_no_report_is_merged_twice():
     assert world.cloud.version == 3 and world.cloud.fetched.tolist() == [1, 3, 3]
     assert reported(world, 1, ticket=2) == []
     assert reported(world, 0, ticket=4)[0][0] == "CloudMerge"
+
+
+def test_a_group_that_was_woken_when_the_cloud_lost_its_state_is_sent_an_order():
+    world = three_groups()
+    memos = [world.cloud.memo(i) for i in range(3)]
+    world.cloud.forget()
+    assert world.done(world.cloud.recover(memos, woken={2}), 9.0) == [("Down", 2, 4)]

@@ -84,3 +84,12 @@ def test_what_will_not_come_is_forgotten_and_its_client_is_free(roster):
     assert [f.names for f in roster.late] == [[(0, 0)]] and roster.working[3].names == [(3, 0)]
     assert roster.idle(ids(0, 1, 2, 3), 4.0).tolist() == [0, 1, 2]
     assert roster.forget(ids(0, 3), 5.0, lost=True) == [] and roster.late == [] and roster.working == {}
+
+
+def test_a_round_that_opened_before_a_client_moved_does_not_take_what_it_did_since():
+    roster = Roster(4, foreseen=False)
+    opened, now = at([0, 1], [2]), at([1], [0, 2])
+    roster.see(now)
+    roster.late = [leave(roster, 0, arrives_s=1.0)]  # sent by group 1, where client 0 is now
+    assert roster.take_late(0, opened, 5, 2.0) == []
+    assert [f.names for f in roster.take_late(1, now, 5, 2.0)] == [[(0, 0)]]

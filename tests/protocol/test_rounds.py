@@ -172,3 +172,18 @@ def test_a_hundred_thousand_clients_in_lockstep_cost_a_handful_of_calls_a_round(
         last = world.done(edge.handle(event), at_s)
     assert calls == ["Begin", *["Open", "OnTheWay", "Arrived"] * rounds]
     assert last[-1] == ("Report", 0, 3.0, [0]) and len(last[0][1][1]) == n
+
+
+def test_who_comes_back_to_the_edge_that_sent_it_is_also_the_first_comer_where_it_is_now():
+    world = World([0], [1], n_samples=[1, 1], wander=True, follow=True, edge=Rounds(pace=fixed_deadline(1.0)), rounds=2)
+    world.begin()
+    world.federation.move(world.put([], [0]))
+    assert world.begin(0.5, group=1) == []  # its only member is still at work for group 0
+    assert world.came(0.7, (0, 0)) == [
+        ("Merge", (0, [(0, 0)], [0])),
+        ("RoundOver", 1),
+        ("Wake", 0.7, 1),
+        ("RoundOver", 1),
+        ("Send", [(0, 1)], [1]),
+        ("Wake", 1.7, 1),
+    ]

@@ -55,6 +55,8 @@ class Roster:
         taken, still_late = [], []
         for flight in self.late:
             here = (attendance.group_of[flight.client] == group) & (flight.arrives_s <= at_s + TIE)
+            if not self.foreseen:  # a round may have been open for long, and the client have moved on
+                here &= self.group_of[flight.client] == group
             if self.wander:  # groups are in different rounds: not in one before the update was sent
                 here &= flight.left_at < index
             mine, away = flight.split(here)

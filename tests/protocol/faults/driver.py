@@ -166,7 +166,7 @@ class Run:
             self.log.append(("regroup", [e.aggregators.tolist() for e in federation.edges], stays, attendance, first))
             if not stays:
                 self._new_edges()
-            self.laws.regrouped()
+            self.laws.regrouped(stays)
             self.laws.moved()
             federation.enter(self.attendance)
             self.log.append(("enter", attendance))

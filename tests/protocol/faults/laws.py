@@ -92,17 +92,15 @@ class Laws:
         self.excuse(before - self.held())
         self.in_time.pop(group, None)
 
-    def regrouped(self) -> None:
+    def regrouped(self, stays: bool) -> None:
         """Groups are others, or have other clients: whose update waits elsewhere now is not due in the round that is open."""
         now = {e.group: set(e.on_time.names) for e in self.run.federation.edges if e.on_time is not None}
         self.in_time = {i: self.in_time.get(i, set()) & names for i, names in now.items()}
-        edges = self.run.federation.edges
-        most = max((n for n, _ in self._counts), default=0)
-        self._must(
-            all(e.n_rounds >= min(most, e.n_rounds) for e in edges), "a new group has fewer rounds than the old ones"
-        )
-        if len(edges) != len(self._counts):
-            self._counts = [(most, 0)] * len(edges)
+        if not stays:
+            most = max((n for n, _ in self._counts), default=0)
+            fewer = [e.group for e in self.run.federation.edges if e.n_rounds < most]
+            self._must(not fewer, f"the new groups {fewer} have fewer rounds than the old ones")
+            self._counts = []
 
     def moved(self) -> None:
         """Clients are elsewhere."""
