@@ -8,7 +8,7 @@ from faults.laws import Broken
 from faults.plan import plan_of
 from faults.trial import tried
 
-from fedloom.protocol import Barrier, Rounds
+from fedloom.protocol import Barrier, Cloud, Rounds
 from fedloom.protocol.roster import Roster
 
 BLOCKS, SEEDS = 8, 260
@@ -65,6 +65,15 @@ def test_the_laws_notice_an_update_that_is_lost(monkeypatch):
     monkeypatch.setattr(Roster, "take_late", lambda self, *where: self.drop_late() or [])
     with pytest.raises(AssertionError, match="arrived and were lost"):
         for seed in range(300):
+            tried(seed)
+
+
+def test_the_laws_notice_a_report_that_is_merged_twice(monkeypatch):
+    """A cloud that has lost its state is not told which reports are in the model."""
+    memo = Cloud.memo
+    monkeypatch.setattr(Cloud, "memo", lambda self, group: memo(self, group)._replace(settled={}))
+    with pytest.raises(AssertionError, match="is taken twice"):
+        for seed in range(1500):
             tried(seed)
 
 

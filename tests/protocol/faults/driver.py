@@ -371,6 +371,7 @@ class Run:
         for weight, reported in zip(action.weights.edge.tolist(), self.reported):
             model = model + weight * reported
         self.models.append(model)
+        self.laws.new_model(self.model, len(self.models) - 1)
         self.model = len(self.models) - 1
         fresh = np.flatnonzero(action.reports.fresh).tolist()
         self.log.append(("cloud merge", fresh, self._note_of[id(self.cloud.attendance)], self.model, model.tolist()))
@@ -506,6 +507,7 @@ class Run:
             for n, model in models.items():
                 self.reported[n] = model
             self.log.append(("accepted", group, ticket))
+            self.laws.reported(group, ticket)
         n_reports = self.cloud.n_reports.sum()
         self._perform(self.cloud.reported(group, self.net.now_s, ticket, said))
         if self.cloud.n_reports.sum() > n_reports:
@@ -615,6 +617,7 @@ class Run:
         if who == CLOUD:
             self.told = {}
             self.cloud.forget()
+            self.laws.lost_reports()
             self.reported = [self.models[0]] * len(self.reported)
 
     def _up(self, who: tuple, boot: int) -> None:

@@ -28,6 +28,10 @@ class Laws:
         self._version = 0
         self._counts: list[tuple[int, int]] = []
         self._changed = False
+        self._within: dict[int, set[tuple[int, int]]] = {
+            0: set()
+        }  # by model of the cloud: (group, ticket) of reports in it
+        self._taken: set[tuple[int, int]] = set()  # reports that wait for the cloud to merge them
 
     def held(self) -> set[Name]:
         """All updates that somebody waits for or has and has not merged."""
@@ -74,6 +78,20 @@ class Laws:
         """Who was in time is in the model."""
         left = self.in_time.pop(group, set()) - self.excused
         self._must(not left, f"{sorted(left)} arrived in time at group {group} and were not merged")
+
+    def reported(self, group: int, ticket: int) -> None:
+        """No report twice in the model that the cloud has."""
+        report, model = (group, ticket), self.run.model
+        self._must(report not in self._within[model] | self._taken, f"report {report} is taken twice")
+        self._taken.add(report)
+
+    def lost_reports(self) -> None:
+        """The cloud has lost what it had not merged."""
+        self._taken = set()
+
+    def new_model(self, old: int, new: int) -> None:
+        """The cloud has merged what it had taken."""
+        self._within[new], self._taken = self._within[old] | self._taken, set()
 
     def merging_cloud(self, action: CloudMerge) -> None:
         total = action.weights.own + action.weights.edge.sum()
