@@ -48,8 +48,17 @@ def ledger_total(run: Run, what: str) -> float:
 
 def bars(figure: Any, what: str) -> float:
     """All bars of a figure, in the basic unit."""
+    return sum(bars_by_label(figure, what).values())
+
+
+def bars_by_label(figure: Any, what: str) -> dict[str, float]:
+    """What the bars of each label add up to, in the basic unit."""
     sizes = {name: size for size, name in AXES[WHAT[what][1]].units}
-    return sum(sum(trace.x) for trace in figure.data) * sizes[figure.layout.xaxis.title.text]
+    size, sums = sizes[figure.layout.xaxis.title.text], dict[str, float]()
+    for trace in figure.data:
+        for label, value in zip(trace.y, trace.x):
+            sums[label] = sums.get(label, 0.0) + value * size
+    return sums
 
 
 @pytest.fixture(scope="module", params=[(m, s) for m in SAMPLE for s in SCENARIOS], ids="-".join)
@@ -159,11 +168,13 @@ def test_every_method_adds_up_on_every_scenario(name, tmp_path):
     assert len(runs) >= 20 and len(runs) + len(refused) == len(METHODS)
     page = write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
     drawn = runs[:MOST_MAPS]  # the others are in the tables by hop only, and can be drawn by themselves
+    for what in WHAT:
+        by_hop = bars_by_label(figures.ledger_figure(runs, what), what)
+        assert by_hop == {run.method: alike(what, ledger_total(run, what)) for run in runs}
     for run in runs:
         assert timeline.does_not_add_up(run) == []
         for what, (_, axis) in WHAT.items():
             total = ledger_total(run, what)
-            assert bars(ledgers.ledger_figure([run], what), what) == alike(what, total)
             assert bars(timeline.cluster_cost_figure(run, what), what) == alike(what, total)
             shown = {AXES[axis].text(total * (1 + rounding)) for rounding in (-1e-12, 0.0, 1e-12)}  # 6.515 or 6.514999
             assert run not in drawn or any(f"Whole run, seed 0: {text} in all." in page for text in shown), run.method

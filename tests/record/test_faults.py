@@ -75,7 +75,7 @@ class Disk:
 
 
 def run(small, folder, **options):
-    small["training"]["cloud_rounds"] = 2
+    small["training"]["cloud_rounds"] = 1  # two batches, each with a checkpoint: all kinds of writes
     return record(
         Simulation(scenario(small), make_method("hierfedavg"), 0, n_workers=1), "hierfedavg", folder, **options
     )
