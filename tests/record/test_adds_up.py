@@ -169,7 +169,7 @@ def test_every_method_adds_up_on_every_scenario(name, tmp_path):
     page = write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
     drawn = runs[:MOST_MAPS]  # the others are in the tables by hop only, and can be drawn by themselves
     for what in WHAT:
-        by_hop = bars_by_label(figures.ledger_figure(runs, what), what)
+        by_hop = bars_by_label(ledgers.ledger_figure(runs, what), what)
         assert by_hop == {run.method: alike(what, ledger_total(run, what)) for run in runs}
     for run in runs:
         assert timeline.does_not_add_up(run) == []
