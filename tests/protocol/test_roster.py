@@ -82,7 +82,7 @@ def test_what_will_not_come_is_forgotten_and_its_client_is_free(roster):
     roster.working[2].arrives_s = np.array([np.inf, 2.0])
     assert roster.forget(ids(0, 1, 2), 4.0) == [3]  # with 2 gone, the flight is complete and 3 leads it
     assert [f.names for f in roster.late] == [[(0, 0)]] and roster.working[3].names == [(3, 0)]
-    assert roster.idle(ids(0, 1, 2, 3), 4.0).tolist() == [0, 1, 2]
+    assert roster.idle(ids(0, 1, 2, 3), 4.0).tolist() == [1, 2]  # 0 waits with its update
     assert roster.forget(ids(0, 3), 5.0, lost=True) == [] and roster.late == [] and roster.working == {}
 
 
@@ -93,3 +93,9 @@ def test_a_round_that_opened_before_a_client_moved_does_not_take_what_it_did_sin
     roster.late = [leave(roster, 0, arrives_s=1.0)]  # sent by group 1, where client 0 is now
     assert roster.take_late(0, opened, 5, 2.0) == []
     assert [f.names for f in roster.take_late(1, now, 5, 2.0)] == [[(0, 0)]]
+
+
+def test_who_has_brought_an_update_that_waits_waits_with_it_though_it_has_gone(roster):
+    roster.late = [leave(roster, 0, arrives_s=1.0)]
+    assert roster.forget(ids(0), 4.0) == []
+    assert roster.idle(ids(0), 4.0).tolist() == [] and roster.late[0].names == [(0, 0)]

@@ -187,3 +187,12 @@ def test_who_comes_back_to_the_edge_that_sent_it_is_also_the_first_comer_where_i
         ("Send", [(0, 1)], [1]),
         ("Wake", 1.7, 1),
     ]
+
+
+def test_what_a_round_has_is_late_if_another_order_overtakes_it():
+    world = World([0, 1], n_samples=[1, 1])
+    world.begin(0.0, ticket=1)
+    world.came(1.0, (0, 0))
+    assert world.begin(2.0, ticket=2) == [("Send", [(0, 1)], [1])]  # 1 is still at work
+    assert world.came(3.0, (1, 0)) == []
+    assert world.came(4.0, (0, 1))[0] == ("Merge", (0, [(0, 1), (0, 0), (1, 0)], [0, 0, 0]))

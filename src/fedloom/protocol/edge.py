@@ -177,8 +177,10 @@ class Edge:
         self._first = (None, self.members)
 
     def begun(self, event: Begin, rounds: int) -> list[Action]:
-        """The cloud's model is here, with so many rounds to go."""
+        """The cloud's model is here, with so many rounds to go. If it overtakes an order, what the open round has is late."""
         actions: list[Action] = []
+        self.roster.late += [self.on_time] if self.on_time is not None else []
+        self.on_time, self.first_comer = None, False
         self.from_own = event.progress is not None
         if event.progress is not None:
             actions = self.merged([event.progress.pick(np.isin(event.progress.client, self.members))], 0, n_updates=0)

@@ -96,9 +96,8 @@ class Roster:
             yield i, flight.pick(self.group_of[flight.client] == i), i == groups[size.argmax()]
 
     def forget(self, clients: Ints, at_s: float, *, lost: bool = False) -> list[int]:
-        """Nobody waits any more for what clients (m,) are at work on and is not here yet (lost: nor has what is here). They have
-        nothing to do; the first clients of what is now complete."""
-        self.busy_until[clients[np.isinf(self.busy_until[clients])]] = at_s
+        """Nobody waits any more for what clients (m,) are at work on and is not here yet (lost: nor has what is here). Who
+        has brought nothing is free; the first clients of what is now complete."""
         self.late = [kept for flight in self.late if len(kept := _without(flight, clients, lost))]
         working, complete = {}, []
         for flight in self.working.values():
@@ -109,6 +108,9 @@ class Roster:
                 if len(kept) < len(flight) and not np.isinf(kept.arrives_s).any():
                     complete.append(lead)
         self.working = working
+        waiting = [flight.client for flight in self.flights([])]  # who has brought an update that waits, waits with it
+        free = np.setdiff1d(clients, np.concatenate([clients[:0], *waiting]))
+        self.busy_until[free[np.isinf(self.busy_until[free])]] = at_s
         return complete
 
     def keep_age(self, others: Sequence[Flight], shift: Ints) -> None:

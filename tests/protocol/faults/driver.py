@@ -300,7 +300,11 @@ class Run:
                 group, boot = body
                 if self.told is not None or not net.processes[CLOUD].up:
                     net.later(ROSTER, net.now_s + 1.0, what, body)
-                elif self._boot(("edge", group)) == boot:
+                elif (
+                    self._boot(("edge", group)) == boot
+                    and group in self.woken
+                    and not self.net.insists(("down", group))
+                ):
                     self._perform(self.cloud.down(group))
             case "done":
                 self._trained(i, body)
