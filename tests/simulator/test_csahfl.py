@@ -21,6 +21,7 @@ from fedloom.protocol import Async, Barrier, Immediate, Rounds
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle, settle_all
 from fedloom.simulator.driver import Driver
+from fedloom.simulator.evaluation import Evaluation
 from fedloom.simulator.timeline import table
 from small import SMALL
 
@@ -252,7 +253,7 @@ def test_local_accuracies_by_each_model():
 def test_local_accuracies_match_a_loop_over_clients():
     simulation = Simulation(scenario(small()), csahfl(beta=10), seed=1)
     for state in simulation.federation.cloud_rounds(2):
-        settle_all(simulation._looked_at(state), simulation.engine)
+        settle_all([state.model, *state.reported_models, *state.cluster_models], simulation.engine)
     found = simulation._measure(state)
     topology, y = state.topology, simulation.dataset.y_test
     for name, models in (
@@ -274,16 +275,22 @@ def test_local_accuracy_of_one_model_weighs_classes_by_how_many_clients_hold_the
     made["task"] = {"dataset": "fashion-mini", "partition": {"kind": "dirichlet"}, "model": {"kind": "softmax"}}
     simulation = Simulation(scenario(made), hierfedavg(), seed=1, dry_run=True)
     y, held = simulation.dataset.y_test, simulation.label_counts > 0
+
+    def local(simulation):
+        settings = simulation.scenario.evaluation
+        evaluation = Evaluation(None, simulation.dataset, simulation.label_counts, settings, seed=1)
+        return evaluation._local_by(right, {})["local_by_global"]
+
     correct = np.random.default_rng(0).uniform(size=len(y)) < 0.3 + 0.05 * y
     accuracy = np.array([correct[y == c].mean() for c in range(10)])
     per_client = np.mean([accuracy[row].mean() for row in held])
     right = SimpleNamespace(right=np.bincount(y[correct], minlength=10).astype(float))
-    assert simulation._local_by(right, {})["local_by_global"] == pytest.approx(per_client, abs=1e-12)
+    assert local(simulation) == pytest.approx(per_client, abs=1e-12)
     made["task"]["partition"] = {"kind": "classes", "classes_per_client": 2}
     simulation = Simulation(scenario(made), hierfedavg(), seed=1, dry_run=True)
     holders = (simulation.label_counts > 0).sum(axis=0)
     expected = holders @ accuracy / holders.sum()
-    assert simulation._local_by(right, {})["local_by_global"] == pytest.approx(expected, abs=1e-12)
+    assert local(simulation) == pytest.approx(expected, abs=1e-12)
 
 
 def test_macfl_without_its_terms_is_hierfedavg():

@@ -5,6 +5,7 @@ import pytest
 
 from fedloom.methods import METHODS
 from fedloom.simulator import Simulation, make_method, scenario, simulate
+from fedloom.simulator.book import settle_all
 from small import for_method
 
 ROAMING = {"p_stay": 0.5, "neighbours": "path", "every": "edge-round"}
@@ -100,7 +101,7 @@ def test_the_model_of_a_silent_cluster_is_the_one_handed_down_to_it():
     simulation = Simulation(scenario(made), make_method("csahfl:beta=0"), seed=3)
     before, silent = simulation.federation.model, 0
     for state in simulation.federation.cloud_rounds(4):
-        simulation._settle(simulation._looked_at(state), replayed=False)
+        settle_all([state.model, *state.reported_models, *state.cluster_models], simulation.engine)
         sent = [s for s in simulation.federation.timeline if s.cloud_round == state.cloud_round]
         clusters = state.topology.clusters
         heard = {int(clusters[n]) for s in sent for n in s.aggregator}

@@ -128,7 +128,7 @@ class Driver:
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
-        return self.held.live(self.machines.flights())
+        return [*self.held.live(self.machines.flights()), *self._looks.kept()]
 
     @property
     def decisions(self) -> dict[int, Decision]:

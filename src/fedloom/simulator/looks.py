@@ -28,6 +28,10 @@ class Looks:
         """A cloud round is over."""
         self._noted = {}
 
+    def kept(self) -> list[Model]:
+        """The models that are to be looked at later, in a fixed order."""
+        return [models[n] for _, models in sorted(self._noted.items()) for n in sorted(models)]
+
     def note(self, edge: Edge, done: int) -> None:
         """Keep a group's models if they are to be looked at after so many edge rounds of this cloud round."""
         if self._every is not None and self._machines.cloud.mode.waits and done % self._every == 0:

@@ -16,7 +16,7 @@ from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
-from fedloom.simulator.book import Dispatch
+from fedloom.simulator.book import Dispatch, settle_all
 from fedloom.simulator.clock import Clock
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
@@ -76,6 +76,7 @@ class Regrouping:
         if cloud_round in self.decisions:
             for kind, layers in self.decisions[cloud_round].asked:
                 self._pay_for(kind, layers)
+            settle_all(self._held.own.values(), None)  # of the run that is gone on with, which had computed them
             topology = self.decisions[cloud_round].topology
         else:
             rule = one_cloud if warm else self._method.group.rule
