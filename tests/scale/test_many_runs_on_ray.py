@@ -49,6 +49,7 @@ def test_a_run_goes_on_elsewhere_from_the_record_so_far(small, tmp_path, monkeyp
     from fedloom.simulator import scenario
 
     monkeypatch.setattr(worker, "SEND_S", 0.0)
+    monkeypatch.setattr("fedloom.record.folder.SHARE", 1000.0)  # a checkpoint after every round, however quick
     job = {"scenario": small, "method": "hhfl", "seed": 1, "workers": 1, "folder": "runs/x"}
     dataset = worker.load_dataset(scenario(small), None)
     news = []
