@@ -300,12 +300,9 @@ class Run:
                 group, boot = body
                 if self.told is not None or not net.processes[CLOUD].up:
                     net.later(ROSTER, net.now_s + 1.0, what, body)
-                elif (
-                    self._boot(("edge", group)) == boot
-                    and group in self.woken
-                    and not self.net.insists(("down", group))
-                ):
-                    self._perform(self.cloud.down(group))
+                elif self._boot(("edge", group)) == boot and group in self.woken:
+                    newer = self.cloud.out.get(group, 0) > (federation.edges[group].ticket or 0)  # it is on its way
+                    self._perform([] if newer else self.cloud.down(group))
             case "done":
                 self._trained(i, body)
             case "up":
