@@ -2,7 +2,8 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+# Of a source tree the installation knows every file by its place: where one has come, gone or moved it is made again.
+READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' ' -f1)
 
 BROWSER := $(VENV)/.browser
 
@@ -17,7 +18,7 @@ $(READY): requirements/lock.txt pyproject.toml $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@touch $(READY)
+	@rm -f $(VENV)/.ready*; touch $(READY)
 
 # The report is tested in a real browser: Debian's Chromium and its driver. Where they are not there and cannot be installed,
 # those tests are left out and say so.
