@@ -233,6 +233,19 @@ def test_limits_of_many_runs_keep_what_was_done(here, small):
     assert end.value.code == 1
 
 
+def test_a_limit_between_rounds_does_not_strike_again_while_the_command_saves():
+    saved = []
+    with pytest.raises(Ended), guarded("0.3s") as guard:
+        guard.round_over(more=True)
+        time.sleep(0.2)
+        try:
+            guard.round_over(more=True)  # another 0.2 s would not fit
+        finally:
+            time.sleep(0.8)
+            saved.append("the last round")
+    assert saved
+
+
 def test_a_limit_is_not_lost_in_a_finaliser():
     class Slow:
         def __del__(self):

@@ -46,7 +46,7 @@ def _amount(option: str, text: str, units: dict[str, float], example: str) -> fl
 
 
 class Guard:
-    """The limits of a command that is running. `reached`: which one is, if any."""
+    """The limits of a command that is running. `reached`: which one is, if any; `heard`: the command is ending for it."""
 
     def __init__(self, max_time: str | None, max_memory: str | None) -> None:
         self._time_s = None if max_time is None else wall_seconds(max_time)
@@ -55,7 +55,7 @@ class Guard:
         self._started = time.monotonic()
         self._last_round: float | None = None
         self.reached: str | None = None
-        self.over = threading.Event()
+        self.heard, self.over = threading.Event(), threading.Event()
 
     @property
     def idle(self) -> bool:
@@ -80,6 +80,7 @@ class Guard:
         if self.reached is None and self._time_s is not None and now + round_s - self._started > self._time_s:
             self.reached = self._names["time"]
         if self.reached is not None:
+            self.heard.set()  # so that nobody ends it once more while it saves
             raise Ended(FAILED, self.reached)
 
 
@@ -92,11 +93,9 @@ def guarded(max_time: str | None = None, max_memory: str | None = None) -> Itera
         yield guard
         return
 
-    heard = threading.Event()
-
     def on_alarm(_: int, frame: FrameType | None) -> None:
-        if not guard.over.is_set() and not heard.is_set() and not swallowed(frame):
-            heard.set()
+        if not guard.over.is_set() and not guard.heard.is_set() and not swallowed(frame):
+            guard.heard.set()
             raise Ended(FAILED, guard.reached or "a limit")
 
     def watch() -> None:
@@ -104,7 +103,7 @@ def guarded(max_time: str | None = None, max_memory: str | None = None) -> Itera
             guard.reached = guard.look()
         while not guard.over.is_set() and main.ident is not None:
             signal.pthread_kill(main.ident, signal.SIGALRM)
-            if heard.wait(LOOK_S):
+            if guard.heard.wait(LOOK_S):
                 return
 
     before = signal.signal(signal.SIGALRM, on_alarm)

@@ -144,12 +144,16 @@ class _Writer:
 
     def _write(self, checkpoint: "Checkpoint") -> None:
         before = time.perf_counter()
-        if checkpoint.cloud_round or checkpoint.waves:
+        has_begun = bool(checkpoint.cloud_round or checkpoint.waves)
+        if has_begun:
             save_checkpoint(self.folder, checkpoint, self.manifest.identity)
         # not flushed: if the power fails, it is made again from the checkpoint
         self.manifest.write({"metrics.parquet": metrics_bytes(checkpoint.measures)}, flush=False)
         self._left, self._written = None, time.perf_counter()
-        self._took_s = self._written - before
+        if (
+            has_begun
+        ):  # the write before it has no checkpoint, and loads what writes tables: that says nothing of the next
+            self._took_s = self._written - before
 
 
 def _believable(checkpoint: "Checkpoint") -> None:
