@@ -78,8 +78,10 @@ def test_a_process_that_is_left_behind_is_found_and_ended(monkeypatch):
 )
 def test_wrong_ends_are_seen(tmp_path, monkeypatch, body, fault):
     """With another program in the place of FedLoom."""
-    (tmp_path / "fedloom.py").write_text(body)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    other = tmp_path / "other.py"
+    other.write_text(f"#!{sys.executable}\n{body}\n")
+    other.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(other))
     case = replace(plan_case("ddc"), forked=False)
     shot = Shot(signal=signal.SIGTERM, after_s=0.0, aimed=True, later_s=0.0, to_all=False)
     story = Story(case=case)

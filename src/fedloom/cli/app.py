@@ -2,13 +2,12 @@
 
 import json
 import re
-import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from fedloom.cli.show import amount, notes, out, seconds
+from fedloom.cli.show import out, show_comparison
 
 app = typer.Typer(
     name="fedloom",
@@ -99,92 +98,28 @@ def run(
     ] = None,
 ) -> None:
     """Run one method on one scenario with one seed, and leave a record and its report."""
-    from fedloom.cli.ends import Ended, Said, exit_code
-    from fedloom.cli.limits import guarded
-    from fedloom.cli.live import watching
-    from fedloom.gate.names import folder_name
-    from fedloom.grouping import Need
-    from fedloom.record.folder import record, summarise
-    from fedloom.simulator import Simulation, make_method
-    from fedloom.simulator import scenario as read_scenario
-    from fedloom.simulator.estimate import estimate
-    from fedloom.simulator.refusing import refuse_full_disk
-    from fedloom.simulator.speed import real_run
+    from fedloom.cli.one_run import run_once
 
-    chosen = read_scenario(scenario, changes)
-    trained_by: Any = engine
-    if ray is not None and not dry_run:
-        from fedloom.scale.engine import on_ray
-
-        trained_by = on_ray(ray, workers, engine)
-    simulation = Simulation(
-        chosen,
-        make_method(method),
+    run_once(
+        scenario,
+        method,
         seed,
-        directory=None if data_folder is None else str(data_folder),
-        n_workers=workers,
-        engine=trained_by,
+        changes,
+        folder,
+        resume=resume,
         dry_run=dry_run,
+        workers=workers,
+        engine=engine,
+        ray=ray,
+        data_folder=data_folder,
+        max_time=max_time,
+        max_memory=max_memory,
+        as_json=as_json,
+        quiet=quiet,
+        verbose=verbose,
+        live=live,
+        tensorboard=tensorboard,
     )
-    where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
-    if not dry_run:
-        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.model), where)
-    if verbose:
-        _describe(simulation, method)
-    if dry_run and not quiet and simulation.method.needs & {Need.GRADIENTS, Need.UPDATES, Need.PREDICTIONS}:
-        notes.print(
-            f"note: nothing is learnt in a dry run, so {simulation.method.name} groups by the rest it knows; clusters and "
-            "costs of the real run may differ a little",
-            highlight=False,
-            soft_wrap=True,
-        )
-    nobody = [c for c, n in enumerate(simulation.label_counts.sum(axis=0)) if n == 0]
-    if nobody and not quiet:
-        notes.print(
-            f"note: no client has samples of class {', '.join(map(str, nobody))}; nobody can learn to tell it",
-            highlight=False,
-            soft_wrap=True,
-        )
-    total = chosen.training.cloud_rounds
-    name = f"{chosen.name} · {method}"
-    began = time.monotonic()
-    with (
-        guarded(max_time, max_memory) as guard,
-        watching(simulation, name, live=live, quiet=quiet, tensorboard=tensorboard) as show,
-    ):
-
-        def on_round(done: int, measures: dict[str, float | int] | None) -> None:
-            show(done, measures)
-            guard.round_over(more=done < total)
-
-        try:
-            if dry_run:
-                for measures in simulation.rounds():
-                    on_round(simulation.cloud_rounds_done, measures)
-                summary = summarise(simulation, wall_s=0.0, resumed=False)
-            else:
-                summary = record(simulation, method, where, resume=resume, on_round=on_round)
-        except (KeyboardInterrupt, Ended) as end:
-            notes.print(_stopped(end, simulation.cloud_rounds_done, total, dry_run), soft_wrap=True, highlight=False)
-            raise Said(exit_code(end)) from None
-        except OSError as error:
-            raise RuntimeError(
-                f"the record in {where} could not be written ({error.strerror or error}); make room or mend that, and the "
-                f"same command with --resume goes on after cloud round {simulation.cloud_rounds_done}"
-            ) from error
-    expected = real_run(simulation, time.monotonic() - began, workers, engine) if dry_run else None
-    report, warnings = (None, simulation.warnings) if dry_run else _report_of(where)
-    if as_json:
-        left = {"warnings": warnings} | (
-            {"estimate": expected} if dry_run else {"folder": str(where), "report": str(report)}
-        )
-        typer.echo(json.dumps(summary | left))
-    else:
-        _summary(summary, None if dry_run else where, report)
-        if expected is not None:
-            out.print(_expected(expected), highlight=False, soft_wrap=True)
-        for warning in () if quiet else warnings:
-            notes.print(f"note: {warning}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -230,7 +165,7 @@ def compare(
     if as_json:
         typer.echo(json.dumps(comparison.to_dict() | {"report": str(report)}))
     else:
-        _show_comparison(comparison, report)
+        show_comparison(comparison, report)
 
 
 @app.command()
@@ -252,7 +187,7 @@ def demo(
         quiet=quiet,
         x="seconds",
     )
-    _show_comparison(comparison, report)
+    show_comparison(comparison, report)
 
 
 @app.command()
@@ -457,105 +392,3 @@ def data(
 
     for line in fetch_or_check(name, data_folder, as_json, quiet):
         typer.echo(line)
-
-
-def _describe(simulation: Any, method: str) -> None:
-    scenario, world = simulation.scenario, simulation.world
-    notes.print(
-        f"method {method}: {simulation.method.summary}; reveals {', '.join(sorted(simulation.method.needs))}\n"
-        f"engine: {simulation.engine_name}\n"
-        f"model: {scenario.task.model.kind}, {simulation.n_params:,} values, {amount(world.model_bits / 8, 'B')} on air\n"
-        f"data: {simulation.dataset.name}, {world.n_samples.min()} to {world.n_samples.max()} samples a client\n"
-        f"fleet: {world.fleet.n_devices} devices, {world.fleet.n_cells} cells",
-        highlight=False,
-        soft_wrap=True,
-    )
-
-
-def _expected(found: dict[str, Any]) -> str:
-    """What the real run will take, in words."""
-    work, speed = found["work"], found["speed"]
-    source = "as measured just now" if speed["measured"] else "assumed"
-    largest = max(found["memory"], key=lambda term: term["n_bytes"])
-    short = ""
-    if found["memory_bytes"] > found["free_memory_bytes"]:
-        short = f", more than the {amount(found['free_memory_bytes'], 'B')} that are free"
-    return (
-        f"the real run: about {seconds(found['seconds'])} on this machine ({work['samples']:,.0f} samples to train on, "
-        f"{speed['trained_s']:,.0f} a second, {source}), {amount(found['memory_bytes'], 'B')} of memory{short} (most of it for "
-        f"{largest['what']}), {amount(found['disk_bytes'], 'B')} of disk"
-    )
-
-
-def _stopped(end: BaseException, done: int, total: int, dry_run: bool) -> str:
-    """What to say when a run was stopped from outside."""
-    from fedloom.cli.ends import by_what
-
-    if dry_run:
-        then = "a dry run keeps nothing"
-    elif done:
-        then = "the same command with --resume goes on from there"
-    else:
-        then = "the same command with --resume begins again, as no cloud round was over"
-    return f"[yellow]stopped{by_what(end)} after cloud round {done} of {total}; {then}[/]"
-
-
-def _report_of(folder: Path) -> tuple[Path, list[str]]:
-    """Of one run: its report, and whether its curve can be believed."""
-    from fedloom.record.report import write_report
-    from fedloom.record.run_warnings import run_warnings
-    from fedloom.record.runs import read_run
-
-    run = read_run(folder)
-    try:
-        return write_report([run], folder / "report.html"), run_warnings(run)
-    except OSError as error:
-        raise RuntimeError(
-            f"the run is finished and recorded in {folder}, but its report could not be written ({error.strerror or error}); "
-            f"make it elsewhere with: fedloom report {folder} --out FILE"
-        ) from error
-
-
-def _summary(summary: dict[str, Any], folder: Path | None, report: Path | None) -> None:
-    final, best = summary["final"], summary["best"]
-    if "accuracy" in final:
-        out.print(f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} {_chosen(best)})", highlight=False)
-    elif "rmse" in final:
-        out.print(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} {_chosen(best)})", highlight=False)
-    out.print(
-        f"{final['local_steps']} local steps, {final['edge_round']} edge rounds, {final['cloud_round']} cloud rounds: "
-        f"{seconds(final['time_s'])} of simulated time, {amount(final['energy_j'], 'J')}, {amount(final['bytes'], 'B')}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    last = summary["topologies"][-1]
-    if last["resource_factor"] > 1:
-        out.print(
-            f"{last['links']} links to {last['aggregators']} aggregators ({last['resource_factor']:.2f} a client), "
-            f"mixing factor {last['mixing_factor']:.3f}",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if folder is not None:
-        out.print(f"record: {folder}\nreport: {report}", highlight=False, soft_wrap=True)
-
-
-def _chosen(best: dict[str, Any]) -> str:
-    """When the best value came: there may be several evaluations in a cloud round, so by steps."""
-    return f"after {best['local_steps']} local steps, chosen on test data"
-
-
-def _show_comparison(comparison: Any, report: Path) -> None:
-    from fedloom.record.comparison_table import CAPTION, rich_tables
-    from fedloom.record.measures import EXISTING, OWN_LABELS, measure_meaning
-
-    for table in rich_tables(comparison):
-        out.print(table)
-        out.print()
-    out.print(CAPTION, highlight=False)
-    words = OWN_LABELS | EXISTING
-    for name in comparison.others:
-        out.print(f"{words[name]} ({name}): {measure_meaning(name)}", highlight=False)
-    for warning in comparison.warnings:
-        notes.print(f"note: {warning}", highlight=False)
-    out.print(f"report: {report}", highlight=False, soft_wrap=True)

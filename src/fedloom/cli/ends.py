@@ -9,7 +9,6 @@
 What was stopped goes on later: after 130, 143 and a limit the last checkpoint is whole.
 """
 
-import errno
 import gc
 import os
 import signal
@@ -19,7 +18,6 @@ from collections.abc import Iterator
 from types import FrameType
 
 FAILED, BAD_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 AGAIN_S = 0.05
 
 
@@ -83,7 +81,9 @@ def by_what(end: BaseException) -> str:
 
 def explained(error: BaseException) -> tuple[str, int] | None:
     """One clear message and the exit code of an error; None if it is a fault of the program, whose traceback is wanted."""
-    full = next((e for e in _chain(error) if isinstance(e, OSError) and e.errno in FULL), None)
+    from fedloom.record.files import NO_ROOM
+
+    full = next((e for e in _chain(error) if isinstance(e, OSError) and e.errno in NO_ROOM), None)
     if full is not None:
         return (_full_disk(full) if error is full else str(error)), FAILED
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error)):

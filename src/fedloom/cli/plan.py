@@ -52,7 +52,6 @@ def plan_fleet(
         from fedloom.planning import (
             Work,
             devices_of,
-            heads_in_the_middle,
             k_means_plans,
             lonely_devices,
             make_plan,
@@ -106,35 +105,15 @@ def plan_fleet(
 
         bar.update(task, figures="")
         stage(STAGES[2])
-        others = {}
-        if plan.topology.kind == "head":
-            flat = make_method("fedavg").with_(name="flat")
-            others["flat"] = make_plan(devices, flat, work, stream(seed, "plan"))
-            if chosen.name != near.name:
-                near = near.with_(group=heads_in_the_middle(devices, plan.n_clusters))
-                others[near.name] = make_plan(devices, near, work, stream(seed, "plan"))
-        others |= {name: one for name, one in sweep.plans.items() if name != chosen.name}
+        others = _simple_plans(devices, chosen, plan, work, sweep, seed)
         simple = tuple(others)
         if chosen.name in BUDGETS:
             comparable = make_plan(devices, make_method(BUDGETS[chosen.name]), work, stream(seed, "plan"))
             others[comparable.name] = comparable
         said = _assumptions(table, server, model_words, chosen, own, devices.link.bandwidth_hz)
-        said.append(_tried(sweep))
-        if chosen.cloud.uplink is not None:
-            said.append(plan_words.in_turn_words(plan))
-        said += _warnings_of_heads(table, devices, plan, others.get(BUDGETS.get(chosen.name, "")))
-        for one in (plan, *others.values()):
-            if over := int(one.topology.notes.get("over_capacity", 0)):
-                said.append(
-                    f"{one.name}: {over} of {one.n_clusters} heads get more devices than their capacity; all candidates "
-                    "together have no room for everybody"
-                )
-        if plan.topology.notes.get("candidates") == plan.n_clusters < devices.candidate.sum():
-            said.append(f"all {plan.n_clusters} devices considered became heads; --candidates lets it look at more")
+        said += _remarks(table, devices, chosen, plan, others, sweep)
         if exact:
             said.insert(0, plan_words.proof_words(plan, int(devices.candidate.sum())))
-        if table.label_counts is not None and not devices.labels_tell and rows is None:
-            said.append("the labels are alike for all classes everywhere, or there are none, so they play no part")
         planned = Planned(
             title=file.stem,
             table=table,
@@ -155,6 +134,43 @@ def plan_fleet(
         typer.echo(json.dumps(summary(planned) | {"files": {name: str(path) for name, path in files.items()}}))
     else:
         _say(planned, files, quiet)
+
+
+def _simple_plans(devices: Any, chosen: Any, plan: Any, work: Any, sweep: Any, seed: int) -> dict[str, Any]:
+    """What anybody would try first: everybody to the server, the nearest heads, k-means over all k."""
+    from fedloom._random import stream
+    from fedloom.planning import heads_in_the_middle, make_plan
+    from fedloom.simulator import make_method
+
+    others = {}
+    if plan.topology.kind == "head":
+        flat, near = make_method("fedavg").with_(name="flat"), make_method("geographic")
+        others["flat"] = make_plan(devices, flat, work, stream(seed, "plan"))
+        if chosen.name != near.name:
+            near = near.with_(group=heads_in_the_middle(devices, plan.n_clusters))
+            others[near.name] = make_plan(devices, near, work, stream(seed, "plan"))
+    return others | {name: one for name, one in sweep.plans.items() if name != chosen.name}
+
+
+def _remarks(table: Any, devices: Any, chosen: Any, plan: Any, others: dict[str, Any], sweep: Any) -> list[str]:
+    """What a reader of the plan should know of it."""
+    from fedloom.record import plan_words
+
+    said = [_tried(sweep)]
+    if chosen.cloud.uplink is not None:
+        said.append(plan_words.in_turn_words(plan))
+    said += _warnings_of_heads(table, devices, plan, others.get(BUDGETS.get(chosen.name, "")))
+    for one in (plan, *others.values()):
+        if over := int(one.topology.notes.get("over_capacity", 0)):
+            said.append(
+                f"{one.name}: {over} of {one.n_clusters} heads get more devices than their capacity; all candidates "
+                "together have no room for everybody"
+            )
+    if plan.topology.notes.get("candidates") == plan.n_clusters < devices.candidate.sum():
+        said.append(f"all {plan.n_clusters} devices considered became heads; --candidates lets it look at more")
+    if table.label_counts is not None and not devices.labels_tell and devices.gradients is None:
+        said.append("the labels are alike for all classes everywhere, or there are none, so they play no part")
+    return said
 
 
 def _method(

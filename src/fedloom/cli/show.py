@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -92,3 +94,20 @@ def amount(value: float, unit: str) -> str:
         if abs(value) >= size:
             return f"{value / size:.3g} {prefix}{unit}"
     return f"{value:.3g} {unit}"
+
+
+def show_comparison(comparison: Any, report: Path) -> None:
+    """Tables, captions, warnings, and where the report is."""
+    from fedloom.record.comparison_table import CAPTION, rich_tables
+    from fedloom.record.measures import EXISTING, OWN_LABELS, measure_meaning
+
+    for table in rich_tables(comparison):
+        out.print(table)
+        out.print()
+    out.print(CAPTION, highlight=False)
+    words = OWN_LABELS | EXISTING
+    for name in comparison.others:
+        out.print(f"{words[name]} ({name}): {measure_meaning(name)}", highlight=False)
+    for warning in comparison.warnings:
+        notes.print(f"note: {warning}", highlight=False)
+    out.print(f"report: {report}", highlight=False, soft_wrap=True)

@@ -126,9 +126,7 @@ class Async:
 
     def _unless_deserted(self, edge: Edge, at_s: float) -> list[Action]:
         """Nobody works for this group any more and nobody could be sent: its round ends with what it has."""
-        lasting = (
-            edge.roster.foreseen and not edge.roster.wander
-        )  # all come back, and nobody leaves before the cloud round is over
+        lasting = edge.roster.foreseen and not edge.roster.wander  # all come back, and nobody leaves before they do
         if lasting or edge.roster.n_working(edge.group):
             return []
         edge.merges_left = 0

@@ -182,34 +182,33 @@ class Cloud:
     def reports(self, attendance: Attendance, fresh: NDArray[np.bool_]) -> Reports:
         """What the cloud knows of the aggregators; fresh (N,): those that report now."""
         samples, topology = self.terms.n_samples / attendance.n_reached, attendance.topology
+        contributed, contributed_last = self._contributors()
         return Reports(
             total=topology.cover @ samples,
-            reported=self._of_contributors("contributed", samples) * fresh,
+            reported=(contributed @ samples) * fresh,
             staleness=self.version - self.fetched,
             fresh=fresh,
-            reported_last=self._of_contributors("contributed_last", samples) * fresh,
+            reported_last=(contributed_last @ samples) * fresh,
             n_reports=self.n_reports.copy(),
             cluster=np.unique(topology.clusters, return_inverse=True)[1],
-            label_counts=self._labels_of_clusters(topology),
+            label_counts=self._labels_of_clusters(topology, contributed),
         )
 
-    def _of_contributors(self, which: str, samples: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(N,) samples of the clients whose updates are in each aggregator's model."""
-        return np.asarray(self._contributed(which) @ samples)
-
-    def _contributed(self, which: str) -> NDArray[np.bool_]:
-        found = np.zeros((len(self.fetched), len(self.terms.n_samples)), dtype=np.bool_)
+    def _contributors(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """(N, K) whose updates are in each aggregator's model since its last report, and of the last edge round."""
+        since = np.zeros((len(self.fetched), len(self.terms.n_samples)), dtype=np.bool_)
+        last = since.copy()
         for edge in self.edges:
-            found[edge.aggregators] = getattr(self._said.get(edge.group, edge), which)
-        return found
+            said = self._said.get(edge.group, edge)
+            since[edge.aggregators], last[edge.aggregators] = said.contributed, said.contributed_last
+        return since, last
 
-    def _labels_of_clusters(self, topology: Topology) -> Ints:
+    def _labels_of_clusters(self, topology: Topology, contributed: NDArray[np.bool_]) -> Ints:
         """(clusters, C) samples of each class: of all clients of a cluster, or, if all have left, of who contributed."""
-        found, contributed = [], None
+        found = []
         for c in np.unique(topology.clusters):
             members = topology.cover[topology.clusters == c].any(axis=0)
             if not members.any():
-                contributed = self._contributed("contributed") if contributed is None else contributed
                 members = contributed[topology.clusters == c].any(axis=0)
             found.append(self.terms.label_counts[members].sum(axis=0))
         return np.array(found, dtype=np.int64)

@@ -43,8 +43,7 @@ NONE = np.zeros(0, dtype=np.int64)
 
 class EdgeMode(Protocol):
     """When an edge opens, closes and reports. Answers to events; see `Edge.handle`. at_once: moves of clients count at once, and
-    not from the next round on. in_step: all clients do the work that is
-    asked for."""
+    not from the next round on. in_step: all clients do the work that is asked for."""
 
     at_once: ClassVar[bool]
     in_step: ClassVar[bool]

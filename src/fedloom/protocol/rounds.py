@@ -86,10 +86,9 @@ class Rounds:
         edge.on_time, late = event.flight.split(~event.late)
         edge.roster.late += [late] if len(late) else []
         all_back_s = float(event.takes_s.max())
-        close_s = all_back_s if edge.early_close and not event.late.any() else edge.deadline_s
-        if np.isfinite(close_s):
-            return [Wake(edge.group, event.at_s + close_s, edge.n_rounds)]
-        return [Wake(edge.group, event.at_s + edge.deadline_s, edge.n_rounds)] if np.isfinite(edge.deadline_s) else []
+        known = edge.early_close and not event.late.any() and np.isfinite(all_back_s)
+        close_s = all_back_s if known else edge.deadline_s
+        return [Wake(edge.group, event.at_s + close_s, edge.n_rounds)] if np.isfinite(close_s) else []
 
     def arrived(self, edge: Edge, event: Arrived) -> list[Action]:
         """For drivers that learn of arrivals when they happen: close when all are there who were waited for. Copies, and what

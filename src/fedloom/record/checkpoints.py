@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom.gate.words import one_line
 from fedloom.record.files import FolderError, beside_of, explaining, read_json, write_beside
 
 if TYPE_CHECKING:  # reading records needs no torch
@@ -120,7 +121,8 @@ def read_checkpoint(path: Path, identity: str) -> "Checkpoint":
             last_row=arrays.get("last_row"),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, MemoryError) as error:
-        raise Unbelievable("a whole checkpoint", f"one that is made wrongly ({_line(error)})") from None
+        reason = one_line(str(error) or type(error).__name__)
+        raise Unbelievable("a whole checkpoint", f"one that is made wrongly ({reason})") from None
 
 
 def open_checkpoint(path: Path, identity: str) -> tuple[dict[str, Any], Arrays]:
@@ -135,7 +137,8 @@ def open_checkpoint(path: Path, identity: str) -> tuple[dict[str, Any], Arrays]:
         state = json.loads(text)
         came = _digest(text, arrays)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise Unbelievable("a whole checkpoint", f"a damaged file ({_line(error)})") from None
+        reason = one_line(str(error) or type(error).__name__)
+        raise Unbelievable("a whole checkpoint", f"a damaged file ({reason})") from None
     if came != wanted:
         raise Unbelievable(f"content with the digest {wanted}", f"content with the digest {came}, so it is damaged")
     if not isinstance(state, dict) or state.get("identity") != identity:
@@ -151,11 +154,6 @@ def _digest(text: str, arrays: Arrays) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         digest.update(array.data)
     return digest.hexdigest()
-
-
-def _line(error: Exception) -> str:
-    """At most one line of a message that comes from elsewhere."""
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def _pack(decision: "Decision") -> dict[str, Any]:

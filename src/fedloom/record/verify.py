@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedloom.gate.words import one_line
 from fedloom.record.checkpoints import Unbelievable, checkpoint_files, open_checkpoint
 from fedloom.record.files import MANIFEST, REPORT, FolderError, Manifest, State, load_manifest, read_json, state_of
 from fedloom.record.identity import identity_of
@@ -15,7 +16,7 @@ LISTED = (RUN, *TABLES, "model.safetensors", SUMMARY, REPORT)
 """Files that stand in the manifest if they are there."""
 AGAIN = "repeat the run with --resume, which makes it again from the checkpoint"
 ANEW = "put the right file back, or delete the folder and run it again"
-RUN_TODO = "put the right file back; where it is lost, the run with --resume writes it again if the rest is its own"
+PUT_BACK = "put the right file back; where it is lost, the run with --resume writes it again if the rest is its own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ def _run_json(
     except (FolderError, KeyError) as error:
         if (folder / RUN).exists() or manifest is None:
             found = "none" if not (folder / RUN).exists() else _after_colon(error)
-            misfits.append(Misfit(file=RUN, expected="the settings of the run", found=found, todo=RUN_TODO))
+            misfits.append(Misfit(file=RUN, expected="the settings of the run", found=found, todo=PUT_BACK))
         return None, None if manifest is None else manifest.identity
     if run.get("identity") != identity:
         found = f"settings of {identity}, so they were changed"
@@ -183,9 +184,9 @@ def _found(states: list[State] | None, came: State) -> str:
 
 
 def _todo(name: str) -> str:
-    return "make it again with fedloom report" if name == REPORT else RUN_TODO if name == RUN else AGAIN
+    return "make it again with fedloom report" if name == REPORT else PUT_BACK if name == RUN else AGAIN
 
 
 def _after_colon(error: Exception) -> str:
     """What an error says behind the path."""
-    return f"no {error}" if isinstance(error, KeyError) else str(error).split(": ", 1)[-1].splitlines()[0][:200]
+    return f"no {error}" if isinstance(error, KeyError) else one_line(str(error).split(": ", 1)[-1])

@@ -262,7 +262,7 @@ class Driver:
         """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""
         if not len(aggregators):
             return 0.0
-        way.book(self.ledger, aggregators, self.errands.n_bytes)
+        way.book(self.ledger, aggregators, self.world.model_bytes)
         _, host = np.unique(self.machines.topology.host[aggregators], return_inverse=True)
         return float(np.bincount(host, weights=way.seconds[aggregators]).max())
 

@@ -28,7 +28,6 @@ class Errands:
         self._world, self._devices, self._held, self._ledger = world, devices, held, ledger
         self.timeline, self._keep_timeline = Timeline(), keep_timeline
         self.n_late = 0
-        self.n_bytes = round(world.model_bits / 8)  # of a model
 
     def send(self, action: Send, edge: Edge, scene: Scene, at_s: float, cloud_round: int) -> OnTheWay:
         """Note the jobs, book what they cost, and tell when each client is back."""
@@ -37,7 +36,8 @@ class Errands:
         compute_s = action.steps * scene.step_s[clients]
         for again in np.unique(departure.times):
             those = departure.times == again
-            compute_s[those] *= self.jitter(scene, clients[those], "jitter", edge.n_rounds, int(again))
+            sigma, when = scene.snapshot.jitter_sigma, (edge.n_rounds, int(again))
+            compute_s[those] *= jitter(sigma, self._world.seed, clients[those], "jitter", *when)
         takes_s = ways.client_up.arrivals(clients, ways.client_down.seconds[clients] + compute_s, self._uplink)
         starts, start = self._held.starts(clients, scene, action.from_own)
         dispatch = Dispatch(starts, start, clients, action.steps, departure.first_step)
@@ -67,10 +67,6 @@ class Errands:
         self.n_late += int(np.count_nonzero(sent.late))
         return OnTheWay(at_s, action.parts[0], takes_s, sent.late)
 
-    def jitter(self, scene: Scene, clients: Ints, purpose: str, *when: int) -> Floats:
-        """Factors (m,) by which the real computing time differs from the predicted one: of each client and occasion."""
-        return jitter(scene.snapshot.jitter_sigma, self._world.seed, clients, purpose, *when)
-
     def _book(self, clients: Ints, scene: Scene, compute_s: Floats) -> None:
         ways, power_w = scene.exchange, scene.snapshot.compute_power_w
         busy_s = float(compute_s.sum())
@@ -78,12 +74,13 @@ class Errands:
         at, owner = np.nonzero(scene.topology.cover[:, clients])
         parts_s = (compute_s / scene.n_reached[clients])[owner]
         self._ledger.note("computing", "", aggregator=at, airtime_s=parts_s, energy_j=parts_s * power_w)
-        ways.client_down.book(self._ledger, clients, self.n_bytes)
-        ways.client_up.book(self._ledger, clients, self.n_bytes)
+        ways.client_down.book(self._ledger, clients, self._world.model_bytes)
+        ways.client_up.book(self._ledger, clients, self._world.model_bytes)
 
 
 def jitter(sigma: float, seed: int, clients: Ints, purpose: str, *when: int) -> Floats:
-    """Factors (m,) of the computing times of clients (m,): log-normal, of each client and occasion."""
+    """Factors (m,) by which the real computing times of clients (m,) differ from the predicted ones: log-normal, of each client
+    and occasion."""
     if not sigma:
         return np.ones(len(clients))
     return np.exp(sigma * normal_of(seed, purpose, clients, *when))

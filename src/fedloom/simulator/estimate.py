@@ -6,6 +6,7 @@ not refused; K devices, N cells, P values of a model, all sizes in bytes.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import nn
@@ -80,120 +81,147 @@ def estimate(
 ) -> Estimate:
     """What a run of the scenario takes. dataset, model: if they are not the scenario's. steps: local steps of all clients, and
     aggregators: how many there are, where a clock has counted them; else as the settings say."""
-    training, fleet = scenario.training, scenario.fleet
-    k, n_cells = float(fleet.n_devices), float(fleet.cells.n_cells)
     size = sizes(scenario, dataset, model)
-    workers = n_workers or n_cores()
+    counts = _counted(scenario, method, size, aggregators)
+    total_steps = counts.jobs * counts.job_steps if steps is None else steps
+    work = Work(
+        jobs=counts.jobs,
+        steps=total_steps,
+        samples=total_steps * min(scenario.training.batch_size, max(1.0, size.n_train / counts.devices)),
+        evaluated=counts.evaluations * counts.per_evaluation * size.n_test,
+        sample_flops=6 * size.n_params,
+    )
+    memory = [*_always(scenario, method, size, counts, dry_run)]
+    if dry_run:
+        what = f"a model of {_count(size.n_params)} values"
+        memory.append(Term(what=what, n_bytes=1.25 * counts.row_bytes, change="a smaller task.model"))
+        return Estimate(memory=tuple(memory), disk=(), work=work)
+    memory += _training(method, size, counts, n_workers or n_cores())
+    return Estimate(memory=tuple(memory), disk=tuple(_on_disk(counts)), work=work)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counts:
+    """Devices, cells, aggregators; devices sent to work in an edge round, in all (jobs) and the local steps of one; edge rounds
+    that are noted before they are computed; evaluations, and models in each; models that are held; bytes of a model."""
+
+    devices: float
+    cells: float
+    aggregators: float
+    senders: float
+    jobs: float
+    job_steps: float
+    noted: float
+    evaluations: float
+    per_evaluation: float
+    rows: float
+    row_bytes: float
+
+
+def _counted(scenario: Scenario, method: Method, size: Sizes, aggregators: int | None) -> _Counts:
+    training, every, models = scenario.training, scenario.evaluation.every, scenario.evaluation.models
+    k, n_cells = float(scenario.fleet.n_devices), float(scenario.fleet.cells.n_cells)
     edge_rounds, cloud_rounds = _rounds(scenario, method), float(training.cloud_rounds)
     share = training.participation if training.clients_per_round is None else 1.0
     senders = max(1.0, min(k * share, float(training.clients_per_round or k) * n_cells))
-    job_steps = _job_steps(scenario, size)
-    jobs = senders * edge_rounds * cloud_rounds
     n_models = float(aggregators or n_cells)
-    every = scenario.evaluation.every
-    evaluations = 1 + (
-        cloud_rounds * max(1.0, edge_rounds / every.edge_rounds)
-        if isinstance(every, EveryEdgeRounds)
-        else cloud_rounds / every
-    )
-    per_evaluation = 1.0 + (0.0 if scenario.evaluation.models == "global" else n_models)
-    keeps_devices = scenario.evaluation.models == "devices" or method.start.share is not None
-    n_rows = 1 + 3 * n_models + (k if keeps_devices else 0)
-    if scenario.evaluation.models == "devices":
-        per_evaluation += k
-    total_steps = jobs * job_steps if steps is None else steps
-    work = Work(
-        jobs=jobs,
-        steps=total_steps,
-        samples=total_steps * min(training.batch_size, max(1.0, size.n_train / k)),
-        evaluated=evaluations * per_evaluation * size.n_test,
-        sample_flops=6 * size.n_params,
-    )
-    noted = min(edge_rounds, every.edge_rounds) if isinstance(every, EveryEdgeRounds) else edge_rounds
-    row = 4.0 * size.n_params
-    fewer = "fewer fleet.n_devices"
-    memory = [
-        Term(what="the program", n_bytes=PROGRAM, change="nothing"),
-        Term(
-            what=f"{size.n_loaded + size.n_test:,.0f} samples",
-            n_bytes=(size.n_loaded + size.n_test) * size.raw_bytes
-            + (0 if dry_run else 4 * (size.n_train + size.n_test) * size.values),
-            change="a smaller dataset" if scenario.task.dataset in ("gaussian", "magnet") else "task.data_limit",
-        ),
-        Term(
-            what=f"a fleet of {k:,.0f} devices and {n_cells:,.0f} cells",
-            n_bytes=k * OF_DEVICE
-            + k * n_cells * OF_PAIR
-            + n_cells * OF_AGGREGATOR
-            + 8 * k * (size.n_outputs + samples_of_each(scenario, size)),
-            change=f"{fewer} or cells",
-        ),
-        Term(
-            what=f"the notes of {noted:,.0f} edge rounds of {senders:,.0f} devices",
-            n_bytes=noted * (senders * OF_JOB + n_models * OF_AGGREGATOR),
-            change="fewer training.edge_rounds and more cloud_rounds, or a smaller participation",
-        ),
-        Term(
-            what=f"the measures of {evaluations:,.0f} evaluations",
-            n_bytes=evaluations * OF_MEASURE,
-            change="fewer training.cloud_rounds or a larger evaluation.every",
-        ),
-    ]
-    if Need.LINKS in method.needs:
-        memory.append(
-            Term(
-                what=f"links between {k:,.0f} x {k:,.0f} devices",
-                n_bytes=24 * k * k,
-                change=f"{fewer}, or a method that groups by cells",
-            )
-        )
-    if dry_run:
-        memory.append(
-            Term(what=f"a model of {_count(size.n_params)} values", n_bytes=1.25 * row, change="a smaller task.model")
-        )
+    if isinstance(every, EveryEdgeRounds):
+        looks = cloud_rounds * max(1.0, edge_rounds / every.edge_rounds)
+        noted = min(edge_rounds, every.edge_rounds)
     else:
-        buffers = 4 * workers + (RING * CHUNK * workers + 16 if size.n_params > MOST_VALUES else 0)
-        memory += [
-            Term(
-                what=f"the steps of a job, {job_steps:,.0f}", n_bytes=8 * job_steps, change="fewer training.local_steps"
-            ),
-            Term(
-                what=f"{n_rows:,.0f} models of {_count(size.n_params)} values",
-                n_bytes=n_rows * row + 2 * n_models * row,
-                change="a smaller task.model, fewer cells, or evaluation.models: global",
-            ),
-            Term(
-                what=f"buffers of {workers} workers for models of {_count(size.n_params)} values",
-                n_bytes=buffers * row,
-                change="a smaller task.model or fewer --workers",
-            ),
-        ]
-        if method.needs & {Need.UPDATES, Need.GRADIENTS}:
-            memory.append(
-                Term(
-                    what=f"updates or gradients of {k:,.0f} devices, {_count(size.n_params)} values each",
-                    n_bytes=k * row,
-                    change=f"a smaller task.model or {fewer}",
-                )
-            )
-    disk = [
-        Term(
-            what=f"two checkpoints of {n_rows:,.0f} models, and the model",
-            n_bytes=2 * n_rows * row + row,
-            change="a smaller task.model, or evaluation.models: global",
-        ),
-        Term(
-            what=f"a timeline of {jobs:,.0f} lines",
-            n_bytes=OF_LINE * jobs,
-            change="fewer training.cloud_rounds or edge_rounds, or a smaller participation",
-        ),
-        Term(
-            what=f"measures of {evaluations:,.0f} evaluations",
-            n_bytes=150 * evaluations,
-            change="fewer training.cloud_rounds or a larger evaluation.every",
-        ),
-    ]
-    return Estimate(memory=tuple(memory), disk=() if dry_run else tuple(disk), work=work)
+        looks, noted = cloud_rounds / every, edge_rounds
+    keeps_devices = models == "devices" or method.start.share is not None
+    return _Counts(
+        devices=k,
+        cells=n_cells,
+        aggregators=n_models,
+        senders=senders,
+        jobs=senders * edge_rounds * cloud_rounds,
+        job_steps=_job_steps(scenario, size),
+        noted=noted,
+        evaluations=1 + looks,
+        per_evaluation=1.0 + (0.0 if models == "global" else n_models) + (k if models == "devices" else 0),
+        rows=1 + 3 * n_models + (k if keeps_devices else 0),
+        row_bytes=4.0 * size.n_params,
+    )
+
+
+FEWER = "fewer fleet.n_devices"
+
+
+def _always(scenario: Scenario, method: Method, size: Sizes, counts: _Counts, dry_run: bool) -> Iterator[Term]:
+    """Memory of any run, dry or not."""
+    k, n_cells = counts.devices, counts.cells
+    yield Term(what="the program", n_bytes=PROGRAM, change="nothing")
+    yield Term(
+        what=f"{size.n_loaded + size.n_test:,.0f} samples",
+        n_bytes=(size.n_loaded + size.n_test) * size.raw_bytes
+        + (0 if dry_run else 4 * (size.n_train + size.n_test) * size.values),
+        change="a smaller dataset" if scenario.task.dataset in ("gaussian", "magnet") else "task.data_limit",
+    )
+    yield Term(
+        what=f"a fleet of {k:,.0f} devices and {n_cells:,.0f} cells",
+        n_bytes=k * OF_DEVICE
+        + k * n_cells * OF_PAIR
+        + n_cells * OF_AGGREGATOR
+        + 8 * k * (size.n_outputs + samples_of_each(scenario, size)),
+        change=f"{FEWER} or cells",
+    )
+    yield Term(
+        what=f"the notes of {counts.noted:,.0f} edge rounds of {counts.senders:,.0f} devices",
+        n_bytes=counts.noted * (counts.senders * OF_JOB + counts.aggregators * OF_AGGREGATOR),
+        change="fewer training.edge_rounds and more cloud_rounds, or a smaller participation",
+    )
+    yield Term(
+        what=f"the measures of {counts.evaluations:,.0f} evaluations",
+        n_bytes=counts.evaluations * OF_MEASURE,
+        change="fewer training.cloud_rounds or a larger evaluation.every",
+    )
+    if Need.LINKS in method.needs:
+        change = f"{FEWER}, or a method that groups by cells"
+        yield Term(what=f"links between {k:,.0f} x {k:,.0f} devices", n_bytes=24 * k * k, change=change)
+
+
+def _training(method: Method, size: Sizes, counts: _Counts, workers: int) -> Iterator[Term]:
+    """Memory of training."""
+    values, row = _count(size.n_params), counts.row_bytes
+    buffers = 4 * workers + (RING * CHUNK * workers + 16 if size.n_params > MOST_VALUES else 0)
+    what = f"the steps of a job, {counts.job_steps:,.0f}"
+    yield Term(what=what, n_bytes=8 * counts.job_steps, change="fewer training.local_steps")
+    yield Term(
+        what=f"{counts.rows:,.0f} models of {values} values",
+        n_bytes=counts.rows * row + 2 * counts.aggregators * row,
+        change="a smaller task.model, fewer cells, or evaluation.models: global",
+    )
+    yield Term(
+        what=f"buffers of {workers} workers for models of {values} values",
+        n_bytes=buffers * row,
+        change="a smaller task.model or fewer --workers",
+    )
+    if method.needs & {Need.UPDATES, Need.GRADIENTS}:
+        yield Term(
+            what=f"updates or gradients of {counts.devices:,.0f} devices, {values} values each",
+            n_bytes=counts.devices * row,
+            change=f"a smaller task.model or {FEWER}",
+        )
+
+
+def _on_disk(counts: _Counts) -> Iterator[Term]:
+    yield Term(
+        what=f"two checkpoints of {counts.rows:,.0f} models, and the model",
+        n_bytes=2 * counts.rows * counts.row_bytes + counts.row_bytes,
+        change="a smaller task.model, or evaluation.models: global",
+    )
+    yield Term(
+        what=f"a timeline of {counts.jobs:,.0f} lines",
+        n_bytes=OF_LINE * counts.jobs,
+        change="fewer training.cloud_rounds or edge_rounds, or a smaller participation",
+    )
+    yield Term(
+        what=f"measures of {counts.evaluations:,.0f} evaluations",
+        n_bytes=150 * counts.evaluations,
+        change="fewer training.cloud_rounds or a larger evaluation.every",
+    )
 
 
 def _rounds(scenario: Scenario, method: Method) -> float:

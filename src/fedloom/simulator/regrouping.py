@@ -128,7 +128,7 @@ class Regrouping:
         finish_s = compute_s + to_cloud.seconds[clients]
         if kind not in NO_MODEL:
             from_cloud = exchange(self._now, everyone, self._world.model_bits).client_down
-            from_cloud.book(self._ledger, clients, round(self._world.model_bits / 8), a_model=False)
+            from_cloud.book(self._ledger, clients, self._world.model_bytes, a_model=False)
             finish_s = finish_s + from_cloud.seconds[clients]
         to_cloud.book(self._ledger, clients, round(bits / 8), a_model=False)
         busy_s = float(compute_s.sum())

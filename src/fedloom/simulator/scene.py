@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
-from fedloom.fleet import Fleet, Snapshot
+from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.protocol import Attendance
@@ -80,10 +80,6 @@ class Scenes:
         self.handovers = 0
         self.now: Scene
 
-    @property
-    def fleet(self) -> Fleet:
-        return self._world.fleet
-
     def enter(self, index: int, power_w: Floats | None) -> Scene:
         """The first scene of a cloud round, with new links."""
         self._power_w = power_w
@@ -107,7 +103,7 @@ class Scenes:
         if index not in self._kept:
             topology, wander = self._machines.topology, self._machines.roster.wander
             stays = wander and not topology.follow and topology.kind != "cloud"
-            snapshot = self.fleet.snapshot(self.cloud_round, self._first_index if stays else index)
+            snapshot = self._world.fleet.snapshot(self.cloud_round, self._first_index if stays else index)
             same = [scene for scene in self._kept.values() if scene.snapshot is snapshot]
             self._kept[index] = same[0] if same else self._new(snapshot)
             if len(self._kept) > KEPT_SCENES:

@@ -47,6 +47,11 @@ class World:
     trainable: NDArray[np.bool_] | None = None
 
     @property
+    def model_bytes(self) -> int:
+        """Of a model on air."""
+        return round(self.model_bits / 8)
+
+    @property
     def unit_steps(self) -> Ints:
         """(K,) steps of one epoch if work is counted in epochs, else 1."""
         return np.ones(len(self.n_samples), dtype=np.int64) if self.local_epochs is None else self.pass_steps

@@ -1,0 +1,210 @@
+"""`fedloom run`: one method on one scenario with one seed."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fedloom.cli.show import amount, notes, out, seconds
+
+
+def run_once(
+    scenario: str,
+    method: str,
+    seed: int,
+    changes: list[str],
+    folder: Path | None,
+    *,
+    resume: bool,
+    dry_run: bool,
+    workers: int | None,
+    engine: str,
+    ray: str | None,
+    data_folder: Path | None,
+    max_time: str | None,
+    max_memory: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    live: bool,
+    tensorboard: Path | None,
+) -> None:
+    """Set up, run, record, report, say."""
+    from fedloom.cli.limits import guarded
+    from fedloom.cli.live import watching
+    from fedloom.gate.names import folder_name
+    from fedloom.simulator import Simulation, make_method
+    from fedloom.simulator import scenario as read_scenario
+    from fedloom.simulator.estimate import estimate
+    from fedloom.simulator.refusing import refuse_full_disk
+    from fedloom.simulator.speed import real_run
+
+    chosen = read_scenario(scenario, changes)
+    trained_by: Any = engine
+    if ray is not None and not dry_run:
+        from fedloom.scale.engine import on_ray
+
+        trained_by = on_ray(ray, workers, engine)
+    simulation = Simulation(
+        chosen,
+        make_method(method),
+        seed,
+        directory=None if data_folder is None else str(data_folder),
+        n_workers=workers,
+        engine=trained_by,
+        dry_run=dry_run,
+    )
+    where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
+    if not dry_run:
+        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.model), where)
+    if verbose:
+        _describe(simulation, method)
+    for note in () if quiet else _known_before(simulation, dry_run):
+        notes.print(f"note: {note}", highlight=False, soft_wrap=True)
+    began = time.monotonic()
+    with (
+        guarded(max_time, max_memory) as guard,
+        watching(simulation, f"{chosen.name} · {method}", live=live, quiet=quiet, tensorboard=tensorboard) as show,
+    ):
+        summary = _carried_out(simulation, method, None if dry_run else where, resume, show, guard)
+    expected = real_run(simulation, time.monotonic() - began, workers, engine) if dry_run else None
+    report, warnings = (None, simulation.warnings) if dry_run else _report_of(where)
+    if as_json:
+        left = {"warnings": warnings} | (
+            {"estimate": expected} if dry_run else {"folder": str(where), "report": str(report)}
+        )
+        typer.echo(json.dumps(summary | left))
+    else:
+        _summary(summary, None if dry_run else where, report)
+        if expected is not None:
+            out.print(_expected(expected), highlight=False, soft_wrap=True)
+        for warning in () if quiet else warnings:
+            notes.print(f"note: {warning}", highlight=False, soft_wrap=True)
+
+
+def _known_before(simulation: Any, dry_run: bool) -> Iterator[str]:
+    """What is worth knowing before a run begins."""
+    from fedloom.grouping import Need
+
+    if dry_run and simulation.method.needs & {Need.GRADIENTS, Need.UPDATES, Need.PREDICTIONS}:
+        yield (
+            f"nothing is learnt in a dry run, so {simulation.method.name} groups by the rest it knows; clusters and costs of "
+            "the real run may differ a little"
+        )
+    nobody = [c for c, n in enumerate(simulation.label_counts.sum(axis=0)) if n == 0]
+    if nobody:
+        yield f"no client has samples of class {', '.join(map(str, nobody))}; nobody can learn to tell it"
+
+
+def _carried_out(
+    simulation: Any, method: str, where: Path | None, resume: bool, show: Any, guard: Any
+) -> dict[str, Any]:
+    """All rounds, recorded in a folder or, in a dry run, nowhere: the summary."""
+    from fedloom.cli.ends import Ended, Said, exit_code
+    from fedloom.record.folder import record, summarise
+
+    total = simulation.scenario.training.cloud_rounds
+
+    def on_round(done: int, measures: dict[str, float | int] | None) -> None:
+        show(done, measures)
+        guard.round_over(more=done < total)
+
+    try:
+        if where is not None:
+            return record(simulation, method, where, resume=resume, on_round=on_round)
+        for measures in simulation.rounds():
+            on_round(simulation.cloud_rounds_done, measures)
+        return summarise(simulation, wall_s=0.0, resumed=False)
+    except (KeyboardInterrupt, Ended) as end:
+        said = _stopped(end, simulation.cloud_rounds_done, total, dry_run=where is None)
+        notes.print(said, soft_wrap=True, highlight=False)
+        raise Said(exit_code(end)) from None
+
+
+def _describe(simulation: Any, method: str) -> None:
+    scenario, world = simulation.scenario, simulation.world
+    notes.print(
+        f"method {method}: {simulation.method.summary}; reveals {', '.join(sorted(simulation.method.needs))}\n"
+        f"engine: {simulation.engine_name}\n"
+        f"model: {scenario.task.model.kind}, {simulation.n_params:,} values, {amount(world.model_bits / 8, 'B')} on air\n"
+        f"data: {simulation.dataset.name}, {world.n_samples.min()} to {world.n_samples.max()} samples a client\n"
+        f"fleet: {world.fleet.n_devices} devices, {world.fleet.n_cells} cells",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _expected(found: dict[str, Any]) -> str:
+    """What the real run will take, in words."""
+    work, speed = found["work"], found["speed"]
+    source = "as measured just now" if speed["measured"] else "assumed"
+    largest = max(found["memory"], key=lambda term: term["n_bytes"])
+    short = ""
+    if found["memory_bytes"] > found["free_memory_bytes"]:
+        short = f", more than the {amount(found['free_memory_bytes'], 'B')} that are free"
+    return (
+        f"the real run: about {seconds(found['seconds'])} on this machine ({work['samples']:,.0f} samples to train on, "
+        f"{speed['trained_s']:,.0f} a second, {source}), {amount(found['memory_bytes'], 'B')} of memory{short} (most of it for "
+        f"{largest['what']}), {amount(found['disk_bytes'], 'B')} of disk"
+    )
+
+
+def _stopped(end: BaseException, done: int, total: int, dry_run: bool) -> str:
+    """What to say when a run was stopped from outside."""
+    from fedloom.cli.ends import by_what
+
+    if dry_run:
+        then = "a dry run keeps nothing"
+    elif done:
+        then = "the same command with --resume goes on from there"
+    else:
+        then = "the same command with --resume begins again, as no cloud round was over"
+    return f"[yellow]stopped{by_what(end)} after cloud round {done} of {total}; {then}[/]"
+
+
+def _report_of(folder: Path) -> tuple[Path, list[str]]:
+    """Of one run: its report, and whether its curve can be believed."""
+    from fedloom.record.report import write_report
+    from fedloom.record.run_warnings import run_warnings
+    from fedloom.record.runs import read_run
+
+    run = read_run(folder)
+    try:
+        return write_report([run], folder / "report.html"), run_warnings(run)
+    except OSError as error:
+        raise RuntimeError(
+            f"the run is finished and recorded in {folder}, but its report could not be written ({error.strerror or error}); "
+            f"make it elsewhere with: fedloom report {folder} --out FILE"
+        ) from error
+
+
+def _summary(summary: dict[str, Any], folder: Path | None, report: Path | None) -> None:
+    final, best = summary["final"], summary["best"]
+    if "accuracy" in final:
+        out.print(f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} {_chosen(best)})", highlight=False)
+    elif "rmse" in final:
+        out.print(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} {_chosen(best)})", highlight=False)
+    out.print(
+        f"{final['local_steps']} local steps, {final['edge_round']} edge rounds, {final['cloud_round']} cloud rounds: "
+        f"{seconds(final['time_s'])} of simulated time, {amount(final['energy_j'], 'J')}, {amount(final['bytes'], 'B')}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    last = summary["topologies"][-1]
+    if last["resource_factor"] > 1:
+        out.print(
+            f"{last['links']} links to {last['aggregators']} aggregators ({last['resource_factor']:.2f} a client), "
+            f"mixing factor {last['mixing_factor']:.3f}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if folder is not None:
+        out.print(f"record: {folder}\nreport: {report}", highlight=False, soft_wrap=True)
+
+
+def _chosen(best: dict[str, Any]) -> str:
+    """When the best value came: there may be several evaluations in a cloud round, so by steps."""
+    return f"after {best['local_steps']} local steps, chosen on test data"
