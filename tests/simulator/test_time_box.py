@@ -8,7 +8,7 @@ from worlds import snapshot, world
 
 from fedloom.grouping import Topology
 from fedloom.protocol import TimeBox
-from fedloom.simulator import Simulation, make_method, scenario
+from fedloom.simulator import Simulation, errands, make_method, scenario
 from fedloom.simulator.book import Model
 from fedloom.simulator.driver import Driver
 
@@ -72,7 +72,7 @@ def test_a_time_box_is_kept_under_jitter_and_who_does_not_fit_is_late(sigma):
         assert (sent.merged_s[~sent.late] >= on_time - 1e-6).all()
 
 
-def test_a_box_by_hand():
+def test_a_box_by_hand(monkeypatch):
     # one head (client 0), members of 4 s and 6 s a round: 6 s as planned, three rounds in 20 s; then jitter makes them 9 s
     place = snapshot([1.0, 4.0, 6.0], [[1, 1, 1]], cloud_s=1.0)
     topology = Topology.of_heads([np.arange(3)], np.array([0]), 3)
@@ -81,7 +81,7 @@ def test_a_box_by_hand():
     (state,) = federation.cloud_rounds(1)
     assert state.group_rounds.tolist() == [3] and state.time_s == pytest.approx(20 + 1)
     slow = Driver(method, world(place), Model(None))
-    slow.errands.jitter = lambda scene, clients, purpose, *when: np.full(len(clients), 1.5)
+    monkeypatch.setattr(errands, "jitter", lambda sigma, seed, clients, purpose, *when: np.full(len(clients), 1.5))
     (state,) = slow.cloud_rounds(1)
     # rounds end at 9 and 18 s; the third begins, and at 20 s only client 0 (1.5 s) is back: two are late
     assert state.group_rounds.tolist() == [3] and state.time_s == pytest.approx(20 + 1)
