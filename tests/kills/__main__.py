@@ -3,6 +3,7 @@
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ def main() -> int:
     options.add_argument("--command", choices=list(KINDS), action="append", help="only this kind; may be repeated")
     options.add_argument("--only", type=int, help="one trial by its number, told in full")
     given = options.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore Ctrl-C
     imported()
     kinds = given.command or list(KINDS)
     begun = time.perf_counter()
