@@ -24,7 +24,9 @@ def main() -> int:
     options.add_argument("--command", choices=list(KINDS), action="append", help="only this kind; may be repeated")
     options.add_argument("--only", type=int, help="one trial by its number, told in full")
     given = options.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore Ctrl-C
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell lets what it starts in the background ignore Ctrl-C
     imported()
     kinds = given.command or list(KINDS)
     begun = time.perf_counter()
