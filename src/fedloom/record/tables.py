@@ -78,11 +78,12 @@ def costs_bytes(simulation: "Simulation") -> bytes | None:
     bytes, airtime_s (of computing: device seconds), energy_j. They add up to the ledger of the summary."""
     import polars
 
-    frames = [
-        polars.DataFrame({"cloud_round": np.full(len(columns["hop"]), cloud_round), **columns})
-        for cloud_round, columns in simulation.costs
-    ]
-    return _parquet(polars.concat(frames)) if frames else None
+    if not simulation.costs:
+        return None
+    rounds, parts = zip(*simulation.costs)
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    cloud_round = np.repeat(rounds, [len(part["hop"]) for part in parts])
+    return _parquet(polars.DataFrame({"cloud_round": cloud_round, **columns}))
 
 
 def _parquet(frame: Any) -> bytes:
