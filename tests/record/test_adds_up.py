@@ -73,6 +73,14 @@ def test_the_last_evaluation_and_the_comparison_have_all_the_ledger_has(run):
         assert compare([run]).rows[0].totals[x].mean == alike(what, ledger_total(run, what))
 
 
+def test_costs_of_cloud_rounds_add_up_to_what_was_measured_after_them(run):
+    lines = run.costs.group_by("cloud_round").agg(pl.col("bytes", "energy_j").sum()).sort("cloud_round")
+    after = run.metrics.filter(pl.col("cloud_round") > 0)
+    assert lines["cloud_round"].to_list() == after["cloud_round"].to_list()
+    for what in ("bytes", "energy_j"):
+        assert lines[what].cum_sum().to_list() == [alike(what, total) for total in after[what].to_list()]
+
+
 @pytest.mark.parametrize("what", WHAT)
 def test_costs_by_hop_add_up(run, what):
     assert ledgers.whole(ledgers.ledger_means([run])[run.method], what) == alike(what, ledger_total(run, what))
