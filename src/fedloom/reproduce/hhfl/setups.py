@@ -77,7 +77,7 @@ def setup(
             },
             **big,
         },
-        "evaluation": {"local_samples": 0},
+        "evaluation": {"local_samples": 0} | ({} if model == "softmax" else {"models": "global"}),
     }
     return Setup(scenario=scenario, method=method)
 

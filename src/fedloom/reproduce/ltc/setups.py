@@ -105,7 +105,7 @@ def setup(
             "cloud_rounds": cloud_rounds or (10 if small else 12),
             "lr": 0.02 if small else 0.004,
         },
-        "evaluation": {"local_samples": 0, "theory": theory},
+        "evaluation": {"local_samples": 0, "theory": theory, "models": "global"},
     }
     return Setup(scenario=scenario, method=method_of(name, data, box_s, feature_s))
 
