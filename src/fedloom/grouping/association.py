@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedloom import _check
+from fedloom import _blas, _check
 from fedloom.grouping.head_clusters import Clustering
 from fedloom.grouping.head_problem import HeadProblem, check_capacity
 from fedloom.grouping.head_scores import HeadScores, head_scores, split_assignment
@@ -168,15 +168,9 @@ def fill_by_regret(cost: Floats, cluster: Ints, room: Ints) -> Ints:
     return out
 
 
-def one_thread(problem: HeadProblem) -> AbstractContextManager[object]:
-    """Matrix products in one thread, where they might take several: they are many and small, and waiting for another
-    thread takes longer than the product, on a busy machine a hundred times as long."""
-    if problem.rows.size < SMALL:
-        return nullcontext()
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
-    return limits
+def one_thread(problem: HeadProblem) -> AbstractContextManager[None]:
+    """Matrix products in one thread, where they might take several."""
+    return nullcontext() if problem.rows.size < SMALL else _blas.one_thread()
 
 
 def _start(problem: HeadProblem, columns: Ints, number: int, rng: np.random.Generator) -> Ints:

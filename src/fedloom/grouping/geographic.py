@@ -92,7 +92,7 @@ def _k_means(points: Floats, k: int, rng: np.random.Generator, n_starts: int = S
     """Labels (U,) in 0..k-1, all of them used; best of some starts. One number is drawn from rng."""
     from sklearn.cluster import KMeans  # takes long to import
     from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     seed = int(rng.integers(2**31))
     with (

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedloom import _check, data
+from fedloom._blas import one_thread
 from fedloom._random import stream
 from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
@@ -94,33 +95,37 @@ class Simulation:
         What is measured between cloud rounds stands in `measures` when the next one is over.
         """
         try:
-            if resume is None:
-                yield self._measure(None)
-            else:
-                self._go_on_from(resume)
-            for state in self.federation.cloud_rounds(self.scenario.training.cloud_rounds):
-                now = (self.cloud_rounds_done, self._looks_done)
-                replayed = resume is not None and now < (resume.cloud_round, resume.looks)
-                (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
-                if state.between:
-                    if not replayed:
-                        self._measure(state)
-                    self._looks_done += 1
-                    continue
-                self._note(state)
-                self.cloud_rounds_done, self._looks_done = state.cloud_round, 0
-                if resume is not None and not resume.waves and state.cloud_round == resume.cloud_round:
-                    self._computing.restore()
-                if not replayed:
-                    yield self._measure(state) if self._is_due(state) else None
-            if self._computing.resume is not None:
-                raise ValueError(
-                    f"the checkpoint is of cloud round {self._computing.resume.cloud_round}, and this run is over after "
-                    f"{self.cloud_rounds_done}: it belongs to another run; delete it to start again"
-                )
+            with one_thread():
+                yield from self._rounds(resume)
         finally:
             if self.engine is not None:
                 self.engine.close()
+
+    def _rounds(self, resume: Checkpoint | None) -> Generator[Measures | None, None, None]:
+        if resume is None:
+            yield self._measure(None)
+        else:
+            self._go_on_from(resume)
+        for state in self.federation.cloud_rounds(self.scenario.training.cloud_rounds):
+            now = (self.cloud_rounds_done, self._looks_done)
+            replayed = resume is not None and now < (resume.cloud_round, resume.looks)
+            (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
+            if state.between:
+                if not replayed:
+                    self._measure(state)
+                self._looks_done += 1
+                continue
+            self._note(state)
+            self.cloud_rounds_done, self._looks_done = state.cloud_round, 0
+            if resume is not None and not resume.waves and state.cloud_round == resume.cloud_round:
+                self._computing.restore()
+            if not replayed:
+                yield self._measure(state) if self._is_due(state) else None
+        if self._computing.resume is not None:
+            raise ValueError(
+                f"the checkpoint is of cloud round {self._computing.resume.cloud_round}, and this run is over after "
+                f"{self.cloud_rounds_done}: it belongs to another run; delete it to start again"
+            )
 
     def checkpoint(self) -> Checkpoint:
         """The state after the round that was yielded last, or, in `on_wave`, after the batch that was trained last."""
