@@ -164,7 +164,7 @@ def gain_claims(runs: Runs, case: int, judge: Callable[[Values], Verdict], text:
 def listed_means(values: Mapping[int, Values]) -> str:
     """Means, case by case."""
     shown = ", ".join("–" if math.isnan(mean(v)) else f"{mean(v):.2f}" for v in values.values())
-    return f"{shown} in cases {', '.join(map(str, values))}"
+    return f"{shown} in {'cases' if len(values) > 1 else 'case'} {', '.join(map(str, values))}"
 
 
 def sweep_series(label: str, x: Sequence[float], values: Sequence[Values], colour: int) -> Series:
