@@ -15,6 +15,9 @@ ROOT = Path(__file__).parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 FIGURES = ("map-hhfl", "labels-hhfl", "timeline-hhfl", "cost-energy_j")  # of `fedloom report --figures`
 PARTS = {"report-answers": "#answers", "report-timeline": "#timeline .card"}  # of the report's page
+CHOOSE = """const list = document.getElementById(arguments[0]);
+list.value = [...list.options].find((option) => option.text === arguments[1]).value;
+list.dispatchEvent(new Event("change"));"""
 WIDTH = 1040
 
 
@@ -28,7 +31,7 @@ def main() -> None:
         fedloom("report", "demo", "--out", "report.html", "--figures", "figures", folder=folder)
         for figure in FIGURES:
             shutil.copy(folder / "figures" / f"{figure}.png", PICTURES)
-        photograph(folder / "report.html")
+        photograph(folder / "demo" / "report.html")
         city = str(ROOT / "examples" / "city-fleet.csv")
         fedloom("plan", city, "--model", "lenet5", "--out", "plan", folder=folder)
         shutil.copy(folder / "plan" / "map.png", PICTURES / "plan-map.png")
@@ -60,8 +63,11 @@ def photograph(report: Path) -> None:
         light = {"features": [{"name": "prefers-color-scheme", "value": "light"}]}
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", light)
         driver.get(report.resolve().as_uri())
-        drawn = "return document.documentElement.dataset.ready === 'yes' && document.querySelectorAll('#timeline .main-svg').length > 0"
+        drawn = (
+            "return document.documentElement.dataset.ready === 'yes' && document.querySelector('#timeline .main-svg')"
+        )
         WebDriverWait(driver, 120).until(lambda d: d.execute_script(drawn))
+        driver.execute_script(CHOOSE, "timeline-method", "hhfl")
         for name, selector in PARTS.items():
             driver.find_element("css selector", selector).screenshot(str(PICTURES / f"{name}.png"))
     finally:
