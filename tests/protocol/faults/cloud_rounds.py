@@ -24,6 +24,7 @@ def enter(run: "Run", first: bool = False) -> None:
         if not stays:
             new_edges(run)
         run.laws.regrouped(stays)
+        run.schedule.regrouped()
         run.laws.moved()
         federation.enter(run.attendance)
         run.log.append(("enter", attendance))
@@ -68,7 +69,8 @@ def after_report(run: "Run") -> None:
         return
     late = [name for flight in run.federation.roster.late for name in flight.names]
     run.perform(run.plan.cloud.finish(cloud))
-    if len(late) and not run.federation.roster.late:
+    run.schedule.late_dropped()
+    if run.plan.drops_late:
         run.laws.excuse(late)
     if cloud.version >= run.plan.versions:
         run.over = True

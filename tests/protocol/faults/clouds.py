@@ -48,7 +48,9 @@ def reported(run: "Run", sender: tuple, ticket: int, models: dict, said: Said) -
         run.log.append(("accepted", group, ticket))
         run.laws.reported(group, ticket)
     n_reports = run.cloud.n_reports.sum()
-    run.perform(run.cloud.reported(group, run.net.now_s, ticket, said))
+    actions = run.cloud.reported(group, run.net.now_s, ticket, said)
+    run.schedule.ordering(actions)
+    run.perform(actions)
     if run.cloud.n_reports.sum() > n_reports:
         cloud_rounds.after_report(run)
 
@@ -115,6 +117,7 @@ def restart(run: "Run", sender: tuple, boot: int) -> None:
         run.edges[n] = run.models[0]
     told, actions = run.federation.restarted(group, run.net.now_s)
     run.laws.restarted(group, before)
+    run.schedule.restarted(group)
     for edge, event in told:
         run.tell(edge, event)
     for action in actions:

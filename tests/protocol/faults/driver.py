@@ -41,6 +41,7 @@ from . import alarms, cloud_rounds, clouds, edges, failures, letters
 from .laws import Laws
 from .network import CLOUD, ROSTER, Deliver, Fault, Local, Network, Process, Retry, Up
 from .plan import CLOUD_RULES, EDGE_RULES, Plan
+from .schedule_laws import ScheduleLaws
 
 SIZE = 3
 
@@ -58,7 +59,7 @@ class Run:
         self.chance = random.Random(plan.seed + 1)
         self.net = Network(self.chance, plan.lost, plan.doubled, plan.delay_s)
         self.log: list[tuple] = []
-        self.laws = Laws(self)
+        self.laws, self.schedule = Laws(self), ScheduleLaws(self)
         edge_rule, cloud_rule = Linear(EDGE_RULES[plan.edge_rule]), CloudLinear(CLOUD_RULES[plan.cloud_rule])
         self.federation = Federation(
             plan.terms, plan.edge, plan.cloud, edge_rule, cloud_rule, wander=plan.wander, foreseen=False
@@ -158,14 +159,16 @@ class Run:
                 case Send():
                     edges.send(self, action)
                 case Wake(i, at_s, edge_round):
+                    self.schedule.alarm(action)
                     net.later(("edge", i), at_s, "due", edge_round)
                 case Again(i, lead):
                     net.later(ROSTER, net.now_s, "again", lead)
                 case Merge():
                     edges.merge(self, action)
-                case RoundOver(i, _):
+                case RoundOver(i, n_rounds):
                     self.log.append(("round over", i))
                     self.laws.round_over(i)
+                    self.schedule.round_over(i, n_rounds)
                 case Report():
                     edges.report(self, action)
                 case Asleep(i):
@@ -176,7 +179,9 @@ class Run:
                     clouds.merge(self, action)
                 case Score(version):
                     accuracy = (version * 37 % 11) / 11
-                    self.perform(self.plan.cloud.scored(self.cloud, version, accuracy, net.now_s))
+                    scored = self.plan.cloud.scored(self.cloud, version, accuracy, net.now_s)
+                    self.schedule.ordering(scored)
+                    self.perform(scored)
                 case _:
                     raise AssertionError(action)
 

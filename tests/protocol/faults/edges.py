@@ -26,6 +26,7 @@ def send(run: "Run", action: Send) -> None:
         order(run, action.group, client, ticket, steps[client], start)
     hosts = [host for part in action.parts for host in part.host.tolist()]
     run.laws.sent(dict(zip(names, hosts)))
+    run.schedule.sent(action)
     run.log.append(("send", action.group, names, [steps[k] for k, _ in names], run.note_of[id(edge.here)]))
     m = len(action.client)
     event = OnTheWay(run.net.now_s, action.parts[0], np.full(m, np.nan), np.zeros(m, dtype=np.bool_))
@@ -42,6 +43,7 @@ def merge(run: "Run", action: Merge) -> None:
     """Aggregators have new models."""
     edge = run.federation.edges[action.group]
     run.laws.merging(action)
+    run.schedule.merging(action)
     for part in action.parts:
         names = [name for flight in part.flights for name in flight.names]
         weights, model = part.weights, part.weights.own * run.edges[part.aggregator]
@@ -82,6 +84,7 @@ def down(run: "Run", to: tuple, process: Process, group: int, memo: object, mode
     if edge.ticket is None or memo.ticket > edge.ticket:
         run.memos[group] = (memo, model)
         run.woken.discard(group)
+        run.schedule.begun(group)
         run.sent_reports.pop(group, None)
         net.settle(("report", group))
         if run.plan.cloud.exists:
@@ -116,6 +119,7 @@ def report(run: "Run", action: Report) -> None:
     i, edge = action.group, run.federation.edges[action.group]
     models = {n: run.edges[n] for n in edge.aggregators.tolist()}
     said = Said(edge.contributed.copy(), edge.contributed_last.copy())
+    run.schedule.reporting(action)
     run.sent_reports[i] = (action.ticket, models, said)
     run.log.append(("report", i, action.ticket, edge.aggregators.tolist()))
     run.net.later(("edge", i), action.at_s, "report", action.ticket)

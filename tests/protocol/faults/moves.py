@@ -52,6 +52,7 @@ def shuffle(run: "Run") -> list[int]:
 def leave(run: "Run", clients: list[int]) -> None:
     """Clients have left: nobody waits for them."""
     before = run.laws.held()
+    run.schedule.gone(clients)
     for client in clients:
         run.net.settle(("update", client))
         for key in [key for key in run.net.insisting() if key[:2] == ("order", client)]:
