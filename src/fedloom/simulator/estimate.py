@@ -19,7 +19,7 @@ from fedloom.simulator.scenarios import LOCAL_STEPS, EveryEdgeRounds, Scenario
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.choose import MOST_VALUES
 from fedloom.training.engine import n_cores
-from fedloom.training.torch_engine import CHUNK, RING
+from fedloom.training.torch_pool import CHUNK, RING
 
 PROGRAM = 3e8  # Python, torch and polars themselves
 OF_DEVICE = 400  # positions, links to the cloud, list of samples, counts

@@ -1,8 +1,13 @@
 """What must hold after every event, whatever is lost, doubled, late or broken."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from fedloom.protocol.messages import CloudMerge, Merge
+
+if TYPE_CHECKING:
+    from .driver import Run
 
 Name = tuple[int, int]  # (client, ticket)
 CLOSE = 1e-12
@@ -12,11 +17,17 @@ class Broken(AssertionError):
     """A law does not hold."""
 
 
+def must(run: "Run", holds: bool, otherwise: str) -> None:
+    """Broken, with when it was, if a law does not hold."""
+    if not holds:
+        raise Broken(f"{otherwise} (at {run.net.now_s:.3f} s, event {run.n_events})")
+
+
 class Laws:
     """accepted: updates that edges took while they were awaited; merged: those in a model; excused: those that were lost with who
     had them, left with their client or were dropped as the method says; in_time: by group, those that its open round has."""
 
-    def __init__(self, run: object) -> None:
+    def __init__(self, run: "Run") -> None:
         self.run = run
         self.sent_from: dict[Name, int] = {}
         self.accepted: set[Name] = set()
@@ -170,5 +181,4 @@ class Laws:
         return self.run.plan.edge.lost_on_move and name in self.strayed
 
     def _must(self, holds: bool, otherwise: str) -> None:
-        if not holds:
-            raise Broken(f"{otherwise} (at {self.run.net.now_s:.3f} s, event {self.run.n_events})")
+        must(self.run, holds, otherwise)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 Address = tuple[str, int]  # ("cloud", 0), ("edge", group), ("device", client)
+CLOUD: Address = ("cloud", 0)
+ROSTER: Address = ("roster", 0)  # who is where, which all know
 
 RETRY_S, SLOWER, LONGEST_S = 2.0, 1.7, 12.0
 
@@ -81,6 +83,7 @@ class Network:
         self._outbox: dict[tuple, tuple[int, Envelope]] = {}
 
     def at(self, at_s: float, event: Any) -> None:
+        """Something happens at at_s."""
         self._n += 1
         heapq.heappush(self._queue, (max(at_s, self.now_s), self._n, event))
 
@@ -107,13 +110,21 @@ class Network:
         self.retry(Retry(key, self._n, RETRY_S))
 
     def settle(self, key: tuple) -> None:
+        """It need not be sent any more."""
         self._outbox.pop(key, None)
 
     def insisting(self) -> list[tuple]:
+        """The keys of all that is sent until it is settled."""
         return sorted(self._outbox)
 
-    def insists(self, key: tuple) -> bool:
-        return key in self._outbox
+    def insisted(self, key: tuple) -> Envelope | None:
+        """What is sent under this key until it is settled."""
+        return self._outbox[key][1] if key in self._outbox else None
+
+    def redirect(self, key: tuple, to: Address) -> None:
+        """From now on send it there."""
+        serial, envelope = self._outbox[key]
+        self._outbox[key] = (serial, envelope._replace(to=to))
 
     def retry(self, retry: Retry) -> None:
         """Send again what is not acknowledged, unless the sender is down; it then does so when it is up."""

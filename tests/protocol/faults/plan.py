@@ -62,6 +62,11 @@ class Plan:
     faults: list[tuple[float, str]] = field(default_factory=list)
     patience: int = 60_000
 
+    @property
+    def drops_late(self) -> bool:
+        """What is late when the cloud merges is lost."""
+        return isinstance(self.cloud, Barrier) and self.cloud.drop_late
+
     def topology(self) -> Topology:
         """Who reports where: each client to an aggregator, some to a second one."""
         cover = np.zeros((len(self.host), len(self.home)), dtype=np.bool_)

@@ -1,0 +1,117 @@
+"""One torch model bound to one vector, and the loops over mini-batches that train and score it.
+
+The tensors of the model are views of the vector, so that loading a start row and returning a result are single copies.
+"""
+
+import copy
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from fedloom.training import rows as model_rows
+from fedloom.training.batches import batches
+from fedloom.training.dropout import dropout_key, use_counters
+from fedloom.training.engine import Task
+from fedloom.training.rule import LocalRule
+
+EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
+
+
+class Trainer:
+    """One model bound to one vector, and the loops over mini-batches."""
+
+    def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
+        self.task, self.rule, self.seed = task, rule, seed
+        self.model = copy.deepcopy(task.model)  # engines may share a task
+        self.dropouts = use_counters(self.model)
+        self.row = model_rows.bind(self.model)
+        self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]
+        self.x = {"train": torch.from_numpy(task.x_train), "test": torch.from_numpy(task.x_test)}
+        self.y = {"train": torch.from_numpy(task.y_train), "test": torch.from_numpy(task.y_test)}
+        self.parts = task.parts
+
+    def train(self, start: torch.Tensor, client: int, n_steps: int, first_step: int, lr_step: int) -> bool:
+        """Leave the trained model in `self.row`; say whether it is finite."""
+        task, rule, params = self.task, self.rule, self.params
+        model, x, y, part = self.model, self.x["train"], self.y["train"], self.parts[client]
+        key = ((self.seed * 1_000_003 + client) * 1_000_003 + first_step) % 2**63
+        torch.default_generator.manual_seed(key)  # for modules that draw; torch.manual_seed takes longer than a step
+        self.row.copy_(start)
+        model.train()
+        loss_of = nn.functional.cross_entropy if task.loss == "cross-entropy" else nn.functional.mse_loss
+        anchor = [p.detach().clone() for p in params] if rule.proximal else []
+        velocity: list[torch.Tensor] = []
+        plan = batches(self.seed, client, len(part), task.batch_size, first_step, n_steps, task.drop_last)
+        for j, (lr, positions) in enumerate(zip(rule.rates(lr_step, n_steps).tolist(), plan)):
+            for layer in self.dropouts:
+                layer.key = dropout_key(self.seed, client, first_step + j)
+            index = torch.from_numpy(part[positions])
+            loss = loss_of(model(x.index_select(0, index)), y.index_select(0, index))
+            # gradients are not to be written: parameters may share one
+            step: Sequence[torch.Tensor] = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
+            with torch.no_grad():
+                if rule.proximal:
+                    step = torch._foreach_add(list(step), torch._foreach_sub(params, anchor), alpha=rule.proximal)
+                if rule.clip_norm is not None:
+                    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(step))))
+                    step = torch._foreach_mul(list(step), (rule.clip_norm / (norm + 1e-6)).clamp(max=1.0))
+                if rule.weight_decay:
+                    step = torch._foreach_add(list(step), params, alpha=rule.weight_decay)
+                if rule.momentum:
+                    if velocity:
+                        torch._foreach_mul_(velocity, rule.momentum)
+                        torch._foreach_add_(velocity, list(step))
+                    else:
+                        velocity = [g.clone() for g in step]
+                    step = velocity
+                torch._foreach_add_(params, list(step), alpha=-lr)
+        return math.isfinite(self.row.sum().item())
+
+    def gradient(self, row: torch.Tensor, client: int) -> NDArray[np.float32]:
+        """Gradient (P,) of the client's mean loss over all its samples, in evaluation mode; zero at buffers."""
+        self.row.copy_(row)
+        self.model.eval()
+        part = self.parts[client]
+        loss_of = nn.functional.cross_entropy if self.task.loss == "cross-entropy" else nn.functional.mse_loss
+        total = [torch.zeros_like(p) for p in self.params]
+        for low in range(0, len(part), EVAL_BATCH):
+            index = torch.from_numpy(part[low : low + EVAL_BATCH])
+            loss = loss_of(self.model(self.x["train"][index]), self.y["train"][index]) * (len(index) / len(part))
+            grads = torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True)
+            torch._foreach_add_(total, list(grads))
+        by_name = {id(p): g for p, g in zip(self.params, total)}
+        parts = [by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for _, t in model_rows.tensors(self.model)]
+        return torch.cat(parts).detach().numpy()
+
+    def outputs(self, row: torch.Tensor, split: str) -> NDArray[np.float32]:
+        """Outputs (n, outputs) on the whole split."""
+        self.row.copy_(row)
+        self.model.eval()
+        with torch.inference_mode():
+            x = self.x[split]
+            return torch.cat([self.model(x[a : a + EVAL_BATCH]) for a in range(0, len(x), EVAL_BATCH)]).numpy()
+
+    def evaluate(
+        self, row: torch.Tensor, split: str, low: int, high: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Sums over samples low..high-1 of (loss, mean squared error, mean absolute error), and what was right."""
+        self.row.copy_(row)
+        self.model.eval()
+        sums = np.zeros(3)
+        right = np.zeros(high - low, dtype=np.bool_)
+        with torch.inference_mode():
+            for a in range(low, high, EVAL_BATCH):
+                b = min(a + EVAL_BATCH, high)
+                output, target = self.model(self.x[split][a:b]), self.y[split][a:b]
+                if self.task.loss == "cross-entropy":
+                    sums[0] += nn.functional.cross_entropy(output, target, reduction="sum").item()
+                    right[a - low : b - low] = (output.argmax(1) == target).numpy()
+                else:
+                    error = (output - target).double()
+                    squared, absolute = error.square().mean(1).sum().item(), error.abs().mean(1).sum().item()
+                    sums += [squared, squared, absolute]
+        return sums, right
