@@ -1,4 +1,5 @@
-"""python -m tests.same_numbers FILE: write digests, or compare with those that are there. Run in the root of the project."""
+"""python -m tests.same_numbers FILE [PART]: write digests, or compare with those that are there; of the cases whose names contain
+PART, such as "small plain" or "cells-overlap". Run in the root of the project."""
 
 import json
 import sys
@@ -10,6 +11,9 @@ from same_numbers.cases import cases, digests
 
 
 def main() -> int:
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
+        print(__doc__)
+        return 2
     file = Path(sys.argv[1])
     only = sys.argv[2] if len(sys.argv) > 2 else ""
     known = json.loads(file.read_text()) if file.exists() else None

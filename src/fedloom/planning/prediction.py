@@ -22,7 +22,7 @@ from fedloom.pacing import Offer, rounds_in_box
 from fedloom.planning.devices import Devices
 from fedloom.planning.ways import exchange_of, to_aggregator_m
 from fedloom.simulator.exchange import Way
-from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.ledger import Bill, Ledger
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -189,15 +189,16 @@ def label_imbalance(cover: Mask, label_counts: Ints) -> Floats:
 def _book(ledger: Ledger, way: Way, times: Ints, n_bytes: int) -> None:
     """Every message of the way so many times (m,)."""
     for leg in way.legs:
-        ledger.send(
-            leg.hop,
-            way.direction,
+        bill = Bill(
+            hop=leg.hop,
+            direction=way.direction,
             n_links=int((times * leg.links).sum()),
             n_parties=int((times * leg.links).sum()),
             n_bytes=int((times * leg.sent).sum()) * n_bytes,
             airtime_s=float((times * leg.seconds).sum()),
             energy_j=float((times * leg.joules).sum()),
         )
+        ledger.pay(bill)
 
 
 def _joules(way: Way, times: Ints | int) -> Floats:

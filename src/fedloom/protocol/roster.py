@@ -41,7 +41,8 @@ class Roster:
 
     def idle(self, clients: Ints, at_s: float) -> Ints:
         """Those of the clients (m,) that have nothing to do."""
-        return clients[self.busy_until[clients] <= at_s + TIE]
+        free = self.busy_until[clients] <= at_s + TIE
+        return clients if free.all() else clients[free]
 
     def leave(self, clients: Ints, left_at: int, host: Ints) -> Flight:
         """Clients (m,) go to work; when they will be back is not known yet."""

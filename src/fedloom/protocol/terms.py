@@ -1,6 +1,6 @@
 """What a federation has agreed on, and what is known of the devices in an edge round."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +30,17 @@ class Terms:
     clients_per_round: int | None = None
     n_cells: int = 1
 
-    def share(self, n_clients: int, n_hosts: int = 1) -> int:
-        """How many of so many clients are sampled."""
-        if self.clients_per_round is not None:
-            return self.clients_per_round * n_hosts
-        return max(1, round(self.participation * n_clients))
+    def share(self, n_clients: int) -> int:
+        """How many of so many clients of one host are sampled."""
+        return self.clients_per_round or max(1, round(self.participation * n_clients))
 
     def wanted(self, topology: Topology, aggregators: Ints, n_members: int, n_groups: int) -> int:
         """How many of the members of a group are sampled for an edge round."""
-        if self.clients_per_round is not None and topology.kind == "cloud":
+        if self.clients_per_round is None:
+            return self.share(n_members)
+        if topology.kind == "cloud":
             return max(1, self.clients_per_round * self.n_cells // n_groups)
-        return self.share(n_members, len(np.unique(topology.host[aggregators])))
+        return self.clients_per_round * len(np.unique(topology.host[aggregators]))
 
     def drawn(self, idle: Ints, wanted: int, edge_round: int, merges: int = 0) -> Ints:
         """`wanted` of the idle clients (m,), sorted: those with the lowest lots. A client's lot in an edge round (and after so
@@ -65,7 +65,10 @@ class Attendance:
     n_reached: Ints
     step_s: Floats
     link_s: Floats
+    _members: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     def members(self, group: int) -> Ints:
         """Clients of a group."""
-        return np.flatnonzero(self.group_of == group)
+        if group not in self._members:
+            self._members[group] = np.flatnonzero(self.group_of == group)
+        return self._members[group]

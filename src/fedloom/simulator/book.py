@@ -57,6 +57,11 @@ class Dispatch:
             self._results[position] = combine([], [(self, np.array([position]), np.ones(1))], steps)
         return self._results[position]
 
+    def starts_of(self, at: Ints) -> list[Model]:
+        """The models that the jobs `at` start from, each once."""
+        used = [0] if len(self.starts) == 1 else np.unique(self.start[at]).tolist()
+        return [self.starts[s] for s in used]
+
     def steps_after(self) -> Ints:
         """Local steps in the history of each result, (m,)."""
         return np.array([m.steps for m in self.starts], dtype=np.int64)[self.start] + self.n_steps
@@ -92,9 +97,7 @@ class Settlement:
         self._sums: dict[Model, Floats] = {}  # what trained jobs gave to models that wait for more of them
         for model in self._order:  # dependencies come first
             after_models = [self._level.get(m, 0) for m, _ in model.models]
-            after_jobs = [
-                1 + self._level.get(d.starts[s], 0) for d, at, _ in model.jobs for s in np.unique(d.start[at])
-            ]
+            after_jobs = [1 + self._level.get(s, 0) for d, at, _ in model.jobs for s in d.starts_of(at)]
             self._level[model] = max(after_models + after_jobs, default=0)
 
     @property
@@ -241,5 +244,4 @@ def _parts(model: Model) -> Iterator[Model]:
         for part, _ in model.models:
             yield part
         for dispatch, at, _ in model.jobs:
-            for s in np.unique(dispatch.start[at]).tolist():
-                yield dispatch.starts[s]
+            yield from dispatch.starts_of(at)

@@ -8,14 +8,17 @@ from fedloom.methods import Method
 from fedloom.protocol import Devices, Edge
 from fedloom.protocol.messages import OnTheWay, Send
 from fedloom.simulator.book import Dispatch
+from fedloom.simulator.exchange import KEPT_SENDERS
 from fedloom.simulator.held import Errand, Held
-from fedloom.simulator.ledger import Ledger
-from fedloom.simulator.scene import Scene
+from fedloom.simulator.ledger import Ledger, Shares
+from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.timeline import Sent, Timeline
 from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+KEPT_TRIPS = 1024  # of a scene: one for every group of clients that are sent together
 
 
 class Errands:
@@ -31,18 +34,13 @@ class Errands:
 
     def send(self, action: Send, edge: Edge, scene: Scene, at_s: float, cloud_round: int) -> OnTheWay:
         """Note the jobs, book what they cost, and tell when each client is back."""
-        clients, ways = action.client, scene.exchange
+        clients = action.client
         departure = self._devices.leave(clients, action.steps, edge.n_rounds)
-        compute_s = action.steps * scene.step_s[clients]
-        for again in np.unique(departure.times):
-            those = departure.times == again
-            sigma, when = scene.snapshot.jitter_sigma, (edge.n_rounds, int(again))
-            compute_s[those] *= jitter(sigma, self._world.seed, clients[those], "jitter", *when)
-        takes_s = ways.client_up.arrivals(clients, ways.client_down.seconds[clients] + compute_s, self._uplink)
+        trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds)
         starts, start = self._held.starts(clients, scene, action.from_own)
         dispatch = Dispatch(starts, start, clients, action.steps, departure.first_step)
         self._held.sent(clients, dispatch)
-        self._book(clients, scene, compute_s)
+        self._book(clients, scene, trip)
         sent = Sent(
             cloud_round=cloud_round + 1,
             edge_round=edge.n_rounds + 1,
@@ -50,32 +48,63 @@ class Errands:
             client=clients,
             aggregator=edge.reports_to(clients),
             start_s=at_s,
-            fetch_s=ways.client_down.seconds[clients],
-            compute_s=compute_s,
-            upload_s=ways.client_up.seconds[clients],
-            arrival_s=at_s + takes_s,
+            fetch_s=trip.fetch_s,
+            compute_s=trip.compute_s,
+            upload_s=trip.upload_s,
+            arrival_s=at_s + trip.takes_s,
             merged_s=np.full(len(clients), np.nan),
             merged_at=np.full(len(clients), -1),
-            late=takes_s > action.deadline_s,
+            late=trip.takes_s > action.deadline_s,
             moved=np.zeros(len(clients), dtype=np.bool_),
         )
         if self._keep_timeline:
             self.timeline.append(sent)
         errand = Errand(dispatch, sent)
         for part in action.parts:
-            part.load, part.arrives_s = errand, at_s + takes_s[part.at]
+            part.load, part.arrives_s = errand, at_s + trip.takes_s[part.at]
         self.n_late += int(np.count_nonzero(sent.late))
-        return OnTheWay(at_s, action.parts[0], takes_s, sent.late)
+        return OnTheWay(at_s, action.parts[0], trip.takes_s, sent.late)
 
-    def _book(self, clients: Ints, scene: Scene, compute_s: Floats) -> None:
+    def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int) -> Trip:
+        """What clients (m,) take for steps (m,). Without chance it is the same whenever they are sent, and is kept."""
+        sigma = scene.snapshot.jitter_sigma
+        if sigma or len(clients) > KEPT_SENDERS:
+            return self._new_trip(scene, clients, steps, self._luck(sigma, clients, times, edge_round))
+        key = clients.tobytes(), steps.tobytes()
+        if key not in scene.trips:
+            if len(scene.trips) >= KEPT_TRIPS:
+                scene.trips.clear()
+            scene.trips[key] = self._new_trip(scene, clients, steps, np.ones(len(clients)))
+        return scene.trips[key]
+
+    def _luck(self, sigma: float, clients: Ints, times: Ints, edge_round: int) -> Floats:
+        """Factors (m,) of the computing times of clients that were sent `times` (m,) before in this edge round."""
+        factor = np.ones(len(clients))
+        for again in np.unique(times) if sigma else ():
+            those = times == again
+            factor[those] = jitter(sigma, self._world.seed, clients[those], "jitter", edge_round, int(again))
+        return factor
+
+    def _new_trip(self, scene: Scene, clients: Ints, steps: Ints, luck: Floats) -> Trip:
         ways, power_w = scene.exchange, scene.snapshot.compute_power_w
-        busy_s = float(compute_s.sum())
-        self._ledger.compute(busy_s, busy_s * power_w)
+        compute_s = steps * scene.step_s[clients] * luck
+        fetch_s = ways.client_down.seconds[clients]
         at, owner = np.nonzero(scene.topology.cover[:, clients])
         parts_s = (compute_s / scene.n_reached[clients])[owner]
-        self._ledger.note("computing", "", aggregator=at, airtime_s=parts_s, energy_j=parts_s * power_w)
-        ways.client_down.book(self._ledger, clients, self._world.model_bytes)
-        ways.client_up.book(self._ledger, clients, self._world.model_bytes)
+        return Trip(
+            fetch_s=fetch_s,
+            compute_s=compute_s,
+            upload_s=ways.client_up.seconds[clients],
+            takes_s=ways.client_up.arrivals(clients, fetch_s + compute_s, self._uplink),
+            busy_s=float(compute_s.sum()),
+            shares=Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w),
+        )
+
+    def _book(self, clients: Ints, scene: Scene, trip: Trip) -> None:
+        self._ledger.compute(trip.busy_s, trip.busy_s * scene.snapshot.compute_power_w)
+        self._ledger.note("computing", "", trip.shares)
+        scene.exchange.client_down.book(self._ledger, clients, self._world.model_bytes)
+        scene.exchange.client_up.book(self._ledger, clients, self._world.model_bytes)
 
 
 def jitter(sigma: float, seed: int, clients: Ints, purpose: str, *when: int) -> Floats:

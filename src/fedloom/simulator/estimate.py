@@ -19,7 +19,7 @@ from fedloom.simulator.scenarios import LOCAL_STEPS, EveryEdgeRounds, Scenario
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.choose import MOST_VALUES
 from fedloom.training.engine import n_cores
-from fedloom.training.torch_pool import CHUNK, RING
+from fedloom.training.torch_pool import RING, chunk_size
 
 PROGRAM = 3e8  # Python, torch and polars themselves
 OF_DEVICE = 400  # positions, links to the cloud, list of samples, counts
@@ -185,7 +185,7 @@ def _always(scenario: Scenario, method: Method, size: Sizes, counts: _Counts, dr
 def _training(method: Method, size: Sizes, counts: _Counts, workers: int) -> Iterator[Term]:
     """Memory of training."""
     values, row = _count(size.n_params), counts.row_bytes
-    buffers = 4 * workers + (RING * CHUNK * workers + 16 if size.n_params > MOST_VALUES else 0)
+    buffers = 4 * workers + (RING * workers * chunk_size(size.n_params) + 16 if size.n_params > MOST_VALUES else 0)
     what = f"the steps of a job, {counts.job_steps:,.0f}"
     yield Term(what=what, n_bytes=8 * counts.job_steps, change="fewer training.local_steps")
     yield Term(

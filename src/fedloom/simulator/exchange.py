@@ -1,18 +1,21 @@
 """What it costs to move one model between clients, aggregators and the cloud, for one topology of one cloud round."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.fleet import Link, Snapshot
 from fedloom.grouping import Topology
-from fedloom.simulator.ledger import NOBODY, Ledger
+from fedloom.simulator.ledger import NOBODY, Bill, Ledger, Shares
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Share = Callable[[Floats, Floats], Floats]
+
+KEPT_BILLS = 1024  # of a way: one for every group of clients that are sent together
+KEPT_SENDERS = 4096  # more of them are billed anew each time: what is saved is little beside them
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,44 +60,54 @@ class Way:
     direction: str
     seconds: Floats
     legs: tuple[Leg, ...]
+    _kept: dict[tuple[bytes, int, bool], list[Bill]] = field(default_factory=dict, init=False, repr=False)
 
     def book(self, ledger: Ledger, who: Ints, n_bytes: int, a_model: bool = True) -> None:
-        """Enter the messages of `who` into the ledger; those that are no model are not counted as links, and belong to
+        """Enter the messages of `who` (m,) into the ledger; those that are no model are not counted as links, and belong to
         no aggregator."""
-        for leg in self.legs:
-            sent = int(leg.sent[who].sum())
-            if not sent:
-                continue
-            ledger.send(
-                leg.hop,
-                self.direction,
-                n_links=int(leg.links[who].sum()) if a_model else 0,
-                n_parties=int(np.count_nonzero(leg.links[who])) if a_model else 0,
-                n_bytes=sent * n_bytes,
-                airtime_s=float(leg.seconds[who].sum()),
-                energy_j=float(leg.joules[who].sum()),
+        for bill in self._bills(who, n_bytes, a_model):
+            ledger.pay(bill)
+
+    def _bills(self, who: Ints, n_bytes: int, a_model: bool) -> list[Bill]:
+        """Of every leg that carries something. Mostly the same clients are sent round after round: their bills are kept."""
+        if len(who) > KEPT_SENDERS:
+            return [bill for leg in self.legs if (bill := self._bill(leg, who, n_bytes, a_model)) is not None]
+        key = who.tobytes(), n_bytes, a_model
+        if key not in self._kept:
+            if len(self._kept) >= KEPT_BILLS:
+                self._kept.clear()
+            made = (self._bill(leg, who, n_bytes, a_model) for leg in self.legs)
+            self._kept[key] = [bill for bill in made if bill is not None]
+        return self._kept[key]
+
+    def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool) -> Bill | None:
+        sent = int(leg.sent[who].sum())
+        if not sent:
+            return None
+        airtime_s, energy_j = float(leg.seconds[who].sum()), float(leg.joules[who].sum())
+        shares = None
+        if not a_model:
+            nobody = np.array([NOBODY])
+            shares = Shares.of(nobody, n_bytes=sent * n_bytes, airtime_s=airtime_s, energy_j=energy_j)
+        elif leg.single is not None:
+            at, owner = leg.single.of(who)
+            shares = Shares.of(
+                leg.single.aggregator[at],
+                n_links=1,
+                n_bytes=_parts_of(leg.sent[who] * n_bytes, owner),
+                airtime_s=leg.seconds[who][owner] * _share(leg.single.seconds[at], owner),
+                energy_j=leg.single.joules[at],
             )
-            if a_model and leg.single is not None:
-                at, owner = leg.single.of(who)
-                ledger.note(
-                    leg.hop,
-                    self.direction,
-                    aggregator=leg.single.aggregator[at],
-                    n_links=1,
-                    n_bytes=_parts_of(leg.sent[who] * n_bytes, owner),
-                    airtime_s=leg.seconds[who][owner] * _share(leg.single.seconds[at], owner),
-                    energy_j=leg.single.joules[at],
-                )
-            elif not a_model:
-                ledger.note(
-                    leg.hop,
-                    self.direction,
-                    aggregator=np.array([NOBODY]),
-                    n_links=0,
-                    n_bytes=sent * n_bytes,
-                    airtime_s=float(leg.seconds[who].sum()),
-                    energy_j=float(leg.joules[who].sum()),
-                )
+        return Bill(
+            hop=leg.hop,
+            direction=self.direction,
+            n_links=int(leg.links[who].sum()) if a_model else 0,
+            n_parties=int(np.count_nonzero(leg.links[who])) if a_model else 0,
+            n_bytes=sent * n_bytes,
+            airtime_s=airtime_s,
+            energy_j=energy_j,
+            shares=shares,
+        )
 
     def arrivals(self, who: Ints, ready_s: Floats, share: Share | None) -> Floats:
         """When the messages of `who` (m,) are there that are ready to be sent at ready_s (m,).

@@ -111,7 +111,7 @@ class Held:
         """Where clients start: from their own models, or from their aggregators'; those with the same mixture share one."""
         if from_own:
             return [self.own[int(k)] for k in clients], np.arange(len(clients))
-        kinds, start = np.unique(scene.start_of[clients], return_inverse=True)
+        kinds, start = _different(scene.start_of[clients])
         starts = []
         for weights in scene.start_weights[kinds]:
             parts = [(self.edges[n], float(weights[n])) for n in np.flatnonzero(weights)]
@@ -235,6 +235,13 @@ class Held:
             return row
 
         return derive([model], add, model.steps) if std.any() else model
+
+
+def _different(values: Ints) -> tuple[Ints, Ints]:
+    """The different values, ascending, and which of them each (m,) is. Mostly there is but one."""
+    if len(values) and (values == values[0]).all():
+        return values[:1], np.zeros(len(values), dtype=np.int64)
+    return np.unique(values, return_inverse=True)
 
 
 def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps: int) -> Model:

@@ -22,6 +22,46 @@ DIRECTIONS = ("up", "down")
 NOTED = ("links", "bytes", "airtime_s", "energy_j")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Shares:
+    """What belongs to whom: of every `aggregator` (a,), each once, NOBODY for none, the amounts (4, a) of NOTED."""
+
+    aggregator: NDArray[np.int64]
+    amounts: NDArray[np.float64]
+
+    @classmethod
+    def of(
+        cls,
+        aggregator: NDArray[np.int64],
+        *,
+        n_links: ArrayLike = 0,
+        n_bytes: ArrayLike = 0,
+        airtime_s: ArrayLike,
+        energy_j: ArrayLike,
+    ) -> Shares:
+        """Of entries (l,) that belong to `aggregator` (l,); what is one number goes to every entry."""
+        who, at = np.unique(aggregator, return_inverse=True)
+        amounts = np.empty((len(NOTED), len(who)))
+        for row, values in zip(amounts, (n_links, n_bytes, airtime_s, energy_j)):
+            spread = np.broadcast_to(np.asarray(values, dtype=np.float64), aggregator.shape)
+            row[:] = np.bincount(at, weights=spread)
+        return cls(aggregator=who, amounts=amounts)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bill:
+    """What some messages over a hop cost: `n_parties` clients or aggregators send (up) or get (down) `n_bytes` in all."""
+
+    hop: str
+    direction: str
+    n_links: int
+    n_parties: int
+    n_bytes: int
+    airtime_s: float
+    energy_j: float
+    shares: Shares | None = None
+
+
 @dataclass(kw_only=True)
 class Ledger:
     """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64.
@@ -35,59 +75,40 @@ class Ledger:
     compute_s: float = 0.0
     compute_j: float = 0.0
     feature_j: float = 0.0
-    _notes: dict[tuple[str, str, str], NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    _notes: dict[tuple[str, str], NDArray[np.float64]] = field(default_factory=dict, repr=False)
 
-    def send(
-        self,
-        hop: str,
-        direction: str,
-        *,
-        n_links: int,
-        n_parties: int,
-        n_bytes: int,
-        airtime_s: float,
-        energy_j: float,
-    ) -> None:
-        """Book the models that `n_parties` clients or aggregators send (up) or get (down), `n_bytes` in all."""
-        at = HOPS.index(hop), DIRECTIONS.index(direction)
-        self.links[at] += n_links
-        self.parties[at] += n_parties
-        self.bytes[at] += n_bytes
-        self.airtime_s[at] += airtime_s
-        self.energy_j[at] += energy_j
+    def pay(self, bill: Bill) -> None:
+        """Book messages."""
+        at = HOPS.index(bill.hop), DIRECTIONS.index(bill.direction)
+        self.links[at] += bill.n_links
+        self.parties[at] += bill.n_parties
+        self.bytes[at] += bill.n_bytes
+        self.airtime_s[at] += bill.airtime_s
+        self.energy_j[at] += bill.energy_j
+        if bill.shares is not None:
+            self.note(bill.hop, bill.direction, bill.shares)
 
     def compute(self, seconds: float, joules: float) -> None:
         """Book device seconds of computing (summed over devices) and their energy."""
         self.compute_s += seconds
         self.compute_j += joules
 
-    def note(
-        self,
-        hop: str,
-        direction: str,
-        *,
-        aggregator: NDArray[np.int64],
-        n_links: ArrayLike = 0,
-        n_bytes: ArrayLike = 0,
-        airtime_s: ArrayLike,
-        energy_j: ArrayLike,
-    ) -> None:
-        """Whose it is: of `aggregator` (l,), NOBODY for none; what is one number goes to every entry."""
-        for name, values in zip(NOTED, (n_links, n_bytes, airtime_s, energy_j)):
-            spread = np.broadcast_to(np.asarray(values, dtype=np.float64), aggregator.shape)
-            sums = np.bincount(aggregator - NOBODY, weights=spread)
-            before = self._notes.get((hop, direction, name), np.zeros(0))
-            whole = np.zeros(max(len(before), len(sums)))
-            whole[: len(before)] += before
-            whole[: len(sums)] += sums
-            self._notes[hop, direction, name] = whole
+    def note(self, hop: str, direction: str, shares: Shares) -> None:
+        """Whose it is."""
+        at, before = shares.aggregator - NOBODY, self._notes.get((hop, direction))
+        size = int(at[-1]) + 1 if len(at) else 0
+        if before is None or before.shape[1] < size:
+            whole = np.zeros((len(NOTED), size))
+            if before is not None:
+                whole[:, : before.shape[1]] = before
+            self._notes[hop, direction] = before = whole
+        before[:, at] += shares.amounts
 
     def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
         """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
         aggregator, hop, direction, links, bytes, airtime_s (of computing: device seconds), energy_j."""
         found = []
-        for hop, direction in dict.fromkeys((hop, direction) for hop, direction, _ in self._notes):
-            values = np.stack([self._notes[hop, direction, name] for name in NOTED])
+        for (hop, direction), values in self._notes.items():
             used = np.flatnonzero(values.any(axis=0))
             found.append((hop, direction, used + NOBODY, values[:, used]))
         self._notes = {}

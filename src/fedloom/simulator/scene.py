@@ -1,6 +1,6 @@
 """What holds during one edge round: where clients are, whom they report to, and what links and computing cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
 from fedloom.simulator.exchange import Exchange, exchange
+from fedloom.simulator.ledger import Shares
 from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
@@ -21,12 +22,25 @@ KEPT_SCENES = 64  # aggregators may be so many edge rounds apart before scenes a
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Trip:
+    """What m clients take that are sent together, seconds (m,): to fetch, to compute, to upload (the air for themselves), and
+    until they are back. busy_s: of computing in all; shares: whose it is."""
+
+    fetch_s: Floats
+    compute_s: Floats
+    upload_s: Floats
+    takes_s: Floats
+    busy_s: float
+    shares: Shares
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Scene(Attendance):
     """Who is where, with what the simulator knows of it: K clients, N aggregators in pace groups.
 
     start_weights (kinds, N): the different rows of B, start_of (K,): which of them is a client's. noise_std: of the noise on
     every parameter of a model that reaches the cloud over a link of its own, if there is some: of heads (N,), or of clients
-    (K,) that report to the cloud itself.
+    (K,) that report to the cloud itself. trips: those that clients made in it, by clients and steps.
     """
 
     snapshot: Snapshot
@@ -34,6 +48,7 @@ class Scene(Attendance):
     start_weights: Floats
     start_of: Ints
     noise_std: Floats | None = None
+    trips: dict[tuple[bytes, bytes], Trip] = field(default_factory=dict, init=False, repr=False)
 
 
 def make_scene(

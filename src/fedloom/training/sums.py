@@ -61,13 +61,17 @@ class Tree:
             level += 1
         self._nodes.append((level, sums))
 
-    def total(self, n_targets: int, n_params: int) -> NDArray[np.float64]:
-        """(M, P) after the last block; averages that no job counts in are zero."""
+    def sums(self) -> Sums:
+        """After the last block: of every average that a job counts in."""
         sums: Sums = {}
         while self._nodes:
             sums = _join(self._nodes.pop()[1], sums)
+        return sums
+
+    def total(self, n_targets: int, n_params: int) -> NDArray[np.float64]:
+        """(M, P) after the last block; averages that no job counts in are zero."""
         out = np.zeros((n_targets, n_params))
-        for target, row in sums.items():
+        for target, row in self.sums().items():
             out[target] = row
         return out
 

@@ -18,8 +18,9 @@ from fedloom import _check
 from fedloom.training import rows as model_rows
 from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
 from fedloom.training.rule import LocalRule
-from fedloom.training.sums import Tree, block_size, summation_order
-from fedloom.training.torch_pool import CHUNK, RING, Pool, message_cuts
+from fedloom.training.sums import block_size, summation_order
+from fedloom.training.torch_pool import RING, Call, Pool, chunk_size, message_cuts
+from fedloom.training.torch_sums import RangeSums
 from fedloom.training.torch_trainer import EVAL_BATCH, Trainer
 
 
@@ -43,28 +44,31 @@ class TorchEngine:
         for job, target, weight in zip(mix.job.tolist(), mix.target.tolist(), mix.weight.tolist()):
             entries[job].append((target, weight))
         size = block_size(self.n_params)
-        tree = Tree()
-        block: dict[int, torch.Tensor] = {}
-        n_added = 0
-
-        def add(job: int, row: torch.Tensor) -> None:
-            nonlocal block, n_added
-            for target, weight in entries[job]:
-                if target not in block:
-                    block[target] = torch.zeros(self.n_params, dtype=torch.float64)
-                block[target].add_(row, alpha=weight)
-            n_added += 1
-            if n_added % size == 0 or n_added == len(jobs):
-                tree.push({target: sums.numpy() for target, sums in block.items()})
-                block = {}
-
-        self._run(starts, jobs, summation_order(jobs, mix, size), add)
-        return tree.total(mix.n_targets, self.n_params)
+        order = summation_order(jobs, mix, size)
+        if self._alone(jobs):
+            sums, out = RangeSums(0, self.n_params, size, len(jobs)), np.empty((mix.n_targets, self.n_params))
+            self._run(starts, jobs, order, lambda job, row: sums.add(row, entries[job]))
+            sums.write(torch.from_numpy(out))
+            return out
+        pool = self._workers(len(starts), mix.n_targets)
+        pool.each(("begin_sums", size, len(jobs)))
+        self._share_out(pool, starts, jobs, order, lambda job, slot: ("add", slot, entries[job]))
+        pool.each(("end_sums", mix.n_targets))
+        return pool.sums[: mix.n_targets].numpy().copy()
 
     def train(self, starts: Rows, jobs: Jobs) -> Rows:
         starts = self._checked(starts, jobs)
         out = torch.empty((len(jobs), self.n_params), dtype=torch.float32)
-        self._run(starts, jobs, jobs.canonical_order(), lambda job, row: out[job].copy_(row))
+        order = jobs.canonical_order()
+        if self._alone(jobs):
+            self._run(starts, jobs, order, lambda job, row: out[job].copy_(row))
+            return out.numpy()
+        pool = self._workers(len(starts))
+
+        def take(job: int, slot: int) -> None:
+            out[job].copy_(pool.slots[slot])
+
+        self._share_out(pool, starts, jobs, order, take)
         return out.numpy()
 
     def evaluate(self, rows: Rows, split: str = "test") -> Scores:
@@ -85,7 +89,7 @@ class TorchEngine:
                 correct[m, low:high] = result[1]
 
         if self.n_workers == 1 or len(pieces) == 1:
-            with _one_thread():
+            with one_torch_thread():
                 for i, (m, low, high) in enumerate(pieces):
                     collect(i, self._local().evaluate(torch.from_numpy(rows[m]), split, low, high))
         else:
@@ -97,14 +101,14 @@ class TorchEngine:
 
     def outputs(self, rows: Rows, split: str = "test") -> NDArray[np.float32]:
         _check.one_of("split", split, ("train", "test"))
-        with _one_thread():
+        with one_torch_thread():
             found = [self._local().outputs(torch.from_numpy(row), split) for row in _as_rows(rows, self.n_params)]
         return np.stack(found)
 
     def gradient(self, rows: Rows, jobs: Sequence[tuple[int, int]]) -> Rows:
         rows = _as_rows(rows, self.n_params)
         out = np.zeros((len(jobs), self.n_params), dtype=np.float32)
-        with _one_thread():
+        with one_torch_thread():
             for j, (start, client) in enumerate(jobs):
                 out[j] = self._local().gradient(torch.from_numpy(rows[start]), client)
         return out
@@ -114,30 +118,42 @@ class TorchEngine:
             self._pool.close()
             self._pool = None
 
+    def _alone(self, jobs: Jobs) -> bool:
+        """Whether this process trains itself."""
+        return self.n_workers == 1 or len(jobs) == 1
+
     def _run(self, starts: Rows, jobs: Jobs, order: Ints, consume: Callable[[int, torch.Tensor], Any]) -> None:
-        """Train all jobs and hand each result to `consume` in this order."""
-        columns = np.stack([jobs.start, jobs.client, jobs.n_steps, jobs.first_step, jobs.lr_step], axis=1)[order]
+        """Train all jobs here and hand each result to `consume` in this order."""
         diverged: list[int] = []
-        if self.n_workers == 1 or len(jobs) == 1:
-            with _one_thread(), torch.random.fork_rng(devices=[]):
-                for job, column in zip(order, columns.tolist()):
-                    if not self._local().train(torch.from_numpy(starts[column[0]]), *column[1:]):
-                        diverged.append(column[1])
-                    consume(job, self._local().row)
-        else:
-            cuts = message_cuts(len(jobs), self.n_workers)
-            chunks = [columns[i:j].tolist() for i, j in itertools.pairwise(cuts)]
-            pool = self._workers(len(starts))
-            pool.starts[: len(starts)] = torch.from_numpy(starts)
-            ring = RING * self.n_workers
+        with one_torch_thread(), torch.random.fork_rng(devices=[]):
+            for job, column in zip(order.tolist(), _columns(jobs, order)):
+                if not self._local().train(torch.from_numpy(starts[column[0]]), *column[1:]):
+                    diverged.append(column[1])
+                consume(job, self._local().row)
+        self._refuse(diverged)
 
-            def collect(chunk: int, bad: list[int]) -> None:
-                diverged.extend(bad)
-                for i in range(len(chunks[chunk])):
-                    consume(order[cuts[chunk] + i], pool.slot_rows[(chunk % ring) * CHUNK + i])
+    def _share_out(
+        self, pool: Pool, starts: Rows, jobs: Jobs, order: Ints, use: Callable[[int, int], Call | None]
+    ) -> None:
+        """Let workers train all jobs. use(job, slot), asked in this order, says what every worker is to do with the result in
+        a slot; if nothing, the slot may be used again when it returns."""
+        chunk = chunk_size(self.n_params)
+        cuts, columns = message_cuts(len(jobs), self.n_workers, chunk), _columns(jobs, order)
+        chunks = [columns[i:j] for i, j in itertools.pairwise(cuts)]
+        pool.starts[: len(starts)] = torch.from_numpy(starts)
+        ring, diverged = RING * self.n_workers, list[int]()
 
-            with _one_thread():  # this process's threads would only take the cores from the workers
-                pool.map([("train", (c % ring) * CHUNK, chunk) for c, chunk in enumerate(chunks)], collect, ring)
+        def collect(number: int, bad: list[int]) -> list[Call] | None:
+            diverged.extend(bad)
+            first, slot = cuts[number], (number % ring) * chunk
+            found = [use(int(order[first + i]), slot + i) for i in range(len(chunks[number]))]
+            return [one for one in found if one is not None] or None
+
+        with one_torch_thread():  # this process's threads would only take the cores from the workers
+            pool.map([("train", (c % ring) * chunk, part) for c, part in enumerate(chunks)], collect, ring)
+        self._refuse(diverged)
+
+    def _refuse(self, diverged: list[int]) -> None:
         if diverged:
             self.close()
             raise NotFinite(sorted(set(diverged)), self.rule.lr)
@@ -152,13 +168,20 @@ class TorchEngine:
             self._trainer = Trainer(self.task, self.rule, self.seed)
         return self._trainer
 
-    def _workers(self, n_starts: int) -> Pool:
-        """The running pool; forked anew when there are more start rows than it has room for."""
-        if self._pool is None or self._pool.closed or len(self._pool.starts) < n_starts:
+    def _workers(self, n_starts: int, n_sums: int = 0) -> Pool:
+        """The running pool; forked anew when there are more start rows or sums than it has room for."""
+        pool = self._pool
+        if pool is None or pool.closed or len(pool.starts) < n_starts or len(pool.sums) < n_sums:
             self.close()
-            n_slots = RING * self.n_workers * CHUNK
-            self._pool = Pool(self._local(), self.n_workers, max(n_starts, 16), n_slots, self.n_params)
-        return self._pool
+            room = {"n_starts": max(n_starts, 16), "n_sums": max(n_sums, 16)}
+            self._pool = pool = Pool(self._local(), self.n_workers, self.n_params, **room)
+        return pool
+
+
+def _columns(jobs: Jobs, order: Ints) -> list[list[int]]:
+    """Start, client, steps, first step and step of the learning rate of each job, in this order."""
+    columns = (jobs.start, jobs.client, jobs.n_steps, jobs.first_step, jobs.lr_step)
+    return [list(job) for job in zip(*(column[order].tolist() for column in columns))]
 
 
 def _as_rows(rows: Rows, n_params: int) -> Rows:
@@ -169,7 +192,7 @@ def _as_rows(rows: Rows, n_params: int) -> Rows:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_torch_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

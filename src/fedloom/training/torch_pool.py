@@ -1,7 +1,8 @@
 """Forked workers that train and evaluate for the torch engine.
 
 Start rows and results travel through memory that all of them share; a ring of result slots bounds it whatever the number of
-clients. Workers use one thread each, so results do not depend on how many there are.
+clients. Workers add the results up as well, each its own range of columns, so that the driver's process only waits. They use one
+thread each, so results do not depend on how many there are.
 """
 
 import mmap
@@ -10,35 +11,41 @@ import os
 import signal
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from fedloom.training.orphans import end_with
+from fedloom.training.sums import LARGE_MODEL
+from fedloom.training.torch_sums import Entries, RangeSums, ranges
 from fedloom.training.torch_trainer import Trainer
 
 CHUNK = 4  # most jobs in one message to a worker
 RING = 3  # messages whose results may be waiting, per worker
 
+Call = tuple[Any, ...]  # the name of a worker's method, and its arguments
+
 
 class Pool:
-    """Forked workers, each with a pipe; start rows and result slots in memory that all of them share."""
+    """Forked workers, each with a pipe; start rows, result slots and sums in memory that all of them share."""
 
-    def __init__(self, trainer: Trainer, n_workers: int, n_starts: int, n_slots: int, n_params: int) -> None:
-        self.starts = _shared_rows(n_starts, n_params)
-        self.slots = _shared_rows(n_slots, n_params)
-        self.slot_rows = list(self.slots)
+    def __init__(self, trainer: Trainer, n_workers: int, n_params: int, *, n_starts: int, n_sums: int) -> None:
+        self.starts = _shared(n_starts, n_params, torch.float32)
+        self.slots = _shared(RING * n_workers * chunk_size(n_params), n_params, torch.float32)
+        self.sums = _shared(n_sums, n_params, torch.float64)
+        self.ranges = ranges(n_params, n_workers)
         self.pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
         self.closed = False
         context = multiprocessing.get_context("fork")
-        for _ in range(n_workers):
+        for own in self.ranges:
             ours, theirs = context.Pipe()
             # A worker must not hold the driver's ends, or it would not notice that the driver is gone.
-            args = (theirs, [*self.pipes, ours], trainer, self.starts, self.slots, os.getpid())
+            worker = _Worker(trainer, self.starts, self.slots, self.sums, own)
+            args = (theirs, [*self.pipes, ours], worker, os.getpid())
             process = context.Process(target=_work, args=args, daemon=True)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DeprecationWarning)  # workers run no code that needs other threads
@@ -47,35 +54,75 @@ class Pool:
             self.pipes.append(ours)
             self.processes.append(process)
 
-    def map(self, messages: list[Any], collect: Callable[[int, Any], None], ring: int | None = None) -> None:
-        """Send the messages to whoever is free; collect the answers in order, at most `ring` ahead."""
-        ring = ring or len(messages)
-        waiting: dict[int, Any] = {}
-        in_flight: dict[Connection, list[int]] = {pipe: [] for pipe in self.pipes}
+    def map(
+        self, messages: Sequence[Call], collect: Callable[[int, Any], list[Call] | None], ring: int | None = None
+    ) -> None:
+        """Send the messages to whoever is free; collect the answers in order, at most `ring` ahead.
+
+        What `collect` returns, if it is something, are chores that every worker does before its next message, in the order of
+        the messages. Only when all have done them, their message counts as collected.
+        """
+        ring, n = ring or len(messages), len(messages)
+        answers: dict[int, Any] = {}
+        chores: list[tuple[int, list[Call]]] = []  # with the number of the message that they are of
+        awaited: dict[Connection, list[_Awaited]] = {pipe: [] for pipe in self.pipes}
+        given, done = dict.fromkeys(self.pipes, 0), dict.fromkeys(self.pipes, 0)  # chores
         sent = collected = 0
         try:
-            while collected < len(messages):
+            while collected < n or min(done.values()) < len(chores):
+                first_open = min(done.values())
+                behind = chores[first_open][0] if first_open < len(chores) else collected
                 for depth in (1, 2):  # one message each first, then one more so that nobody waits for us
-                    for pipe, numbers in in_flight.items():
-                        if len(numbers) < depth and sent < len(messages) and sent < collected + ring:
-                            try:
-                                pipe.send(messages[sent])
-                            except (BrokenPipeError, ConnectionResetError):
-                                raise self._lost(pipe) from None
-                            numbers.append(sent)
+                    for pipe, waited in awaited.items():
+                        more = sum(item.message for item in waited) < depth and sent < min(n, behind + ring)
+                        todo = chores[given[pipe] :] if more or not waited else []
+                        tasks: list[list[Call]] = []
+                        if todo:
+                            tasks.append([call for _, calls in todo for call in calls])
+                            given[pipe] = len(chores)
+                            waited.append(_Awaited(False, len(chores)))
+                        if more:
+                            tasks.append([messages[sent]])
+                            waited.append(_Awaited(True, sent))
                             sent += 1
-                for ready in wait([p for p, numbers in in_flight.items() if numbers]):
+                        if tasks:
+                            self._send(pipe, tasks)
+                for ready in wait([pipe for pipe, waited in awaited.items() if waited]):
                     assert isinstance(ready, Connection)
                     failure, answer = self._receive(ready)
                     if failure:
                         raise RuntimeError(f"a training worker failed:\n{failure}")
-                    waiting[in_flight[ready].pop(0)] = answer
-                while collected in waiting:
-                    collect(collected, waiting.pop(collected))
+                    item = awaited[ready].pop(0)
+                    if item.message:
+                        answers[item.number] = answer
+                    else:
+                        done[ready] = item.number
+                while collected in answers:
+                    calls = collect(collected, answers.pop(collected))
+                    chores += [] if calls is None else [(collected, calls)]
                     collected += 1
         except BaseException:
             self.close()
             raise
+
+    def each(self, call: Call) -> None:
+        """All workers do this, and have done it when this returns."""
+        try:
+            for pipe in self.pipes:
+                self._send(pipe, [[call]])
+            for pipe in self.pipes:
+                failure, _ = self._receive(pipe)
+                if failure:
+                    raise RuntimeError(f"a training worker failed:\n{failure}")
+        except BaseException:
+            self.close()
+            raise
+
+    def _send(self, pipe: Connection, tasks: list[list[Call]]) -> None:
+        try:
+            pipe.send(tasks)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._lost(pipe) from None
 
     def _receive(self, pipe: Connection) -> tuple[str, Any]:
         try:
@@ -101,15 +148,52 @@ class Pool:
             process.join(timeout=10)
 
 
-def _work(
-    pipe: Connection,
-    drivers_ends: list[Connection],
-    trainer: Trainer,
-    starts: torch.Tensor,
-    slots: torch.Tensor,
-    parent: int,
-) -> None:
-    """A worker's life: take a message, train or evaluate, answer; end when the driver does."""
+class _Awaited(NamedTuple):
+    """An answer that is to come: to a message, by its number, or that so many chores are done."""
+
+    message: bool
+    number: int
+
+
+class _Worker:
+    """What a worker does with its model and the shared memory. own: the columns that it adds up."""
+
+    def __init__(
+        self, trainer: Trainer, starts: torch.Tensor, slots: torch.Tensor, sums: torch.Tensor, own: tuple[int, int]
+    ) -> None:
+        self._trainer, self._starts, self._slots, self._sums, self._own = trainer, starts, slots, sums, own
+        self._adding: RangeSums | None = None
+
+    def train(self, slot: int, jobs: list[list[int]]) -> list[int]:
+        """Jobs into slots from `slot` on; the clients whose models are not finite."""
+        diverged = []
+        for i, (start, client, *steps) in enumerate(jobs):
+            if not self._trainer.train(self._starts[start], client, *steps):
+                diverged.append(client)
+            self._slots[slot + i].copy_(self._trainer.row)
+        return diverged
+
+    def begin_sums(self, size: int, n_jobs: int) -> None:
+        """So many rows will be added up."""
+        self._adding = RangeSums(*self._own, size, n_jobs)
+
+    def add(self, slot: int, entries: Entries) -> None:
+        """Its columns of the row in a slot."""
+        assert self._adding is not None
+        self._adding.add(self._slots[slot], entries)
+
+    def end_sums(self, n_sums: int) -> None:
+        """Show what came out."""
+        assert self._adding is not None
+        self._adding.write(self._sums[:n_sums])
+        self._adding = None
+
+    def evaluate(self, m: int, split: str, low: int, high: int) -> Any:
+        return self._trainer.evaluate(self._starts[m], split, low, high)
+
+
+def _work(pipe: Connection, drivers_ends: list[Connection], worker: _Worker, parent: int) -> None:
+    """A worker's life: take tasks, each some calls of its methods, and answer each; end when the driver does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's to handle
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     end_with(parent)
@@ -118,38 +202,37 @@ def _work(
     torch.set_num_threads(1)
     while True:
         try:
-            message = pipe.recv()
+            tasks: list[list[Call]] = pipe.recv()
         except (EOFError, ConnectionResetError):
             return
-        try:
-            if message[0] == "train":
-                _, slot, jobs = message
-                diverged = []
-                for i, (start, client, *steps) in enumerate(jobs):
-                    if not trainer.train(starts[start], client, *steps):
-                        diverged.append(client)
-                    slots[slot + i].copy_(trainer.row)
-                answer: tuple[str, Any] = ("", diverged)
-            else:
-                _, m, split, low, high = message
-                answer = ("", trainer.evaluate(starts[m], split, low, high))
-        except Exception:
-            answer = (traceback.format_exc(), None)
-        try:
-            pipe.send(answer)
-        except (BrokenPipeError, ConnectionResetError):
-            return
+        for calls in tasks:
+            try:
+                value = None
+                for name, *arguments in calls:
+                    value = getattr(worker, name)(*arguments)
+                answer: tuple[str, Any] = ("", value)
+            except Exception:
+                answer = (traceback.format_exc(), None)
+            try:
+                pipe.send(answer)
+            except (BrokenPipeError, ConnectionResetError):
+                return
 
 
-def message_cuts(n_jobs: int, n_workers: int) -> list[int]:
+def chunk_size(n_params: float) -> int:
+    """Most jobs in one message to a worker: one if models are large, so that few results wait in memory."""
+    return CHUNK if n_params <= LARGE_MODEL else 1
+
+
+def message_cuts(n_jobs: int, n_workers: int, chunk: int = CHUNK) -> list[int]:
     """Where to cut the list of jobs into messages: large ones first, single jobs at the end, so that all finish together."""
     cuts = [0]
     while cuts[-1] < n_jobs:
-        cuts.append(cuts[-1] + max(1, min(CHUNK, (n_jobs - cuts[-1]) // (4 * n_workers))))
+        cuts.append(cuts[-1] + max(1, min(chunk, (n_jobs - cuts[-1]) // (4 * n_workers))))
     return cuts
 
 
-def _shared_rows(n: int, n_params: int) -> torch.Tensor:
-    """(n, P) float32 in anonymous memory that forked processes share; freed with the last of them."""
-    memory = mmap.mmap(-1, max(1, 4 * n * n_params))
-    return torch.frombuffer(memory, dtype=torch.float32, count=n * n_params).view(n, n_params)
+def _shared(n: int, n_params: int, dtype: torch.dtype) -> torch.Tensor:
+    """(n, P) in anonymous memory that forked processes share, taken when it is first written; freed with the last of them."""
+    memory = mmap.mmap(-1, max(1, dtype.itemsize * n * n_params))
+    return torch.frombuffer(memory, dtype=dtype, count=n * n_params).view(n, n_params)
