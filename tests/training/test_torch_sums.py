@@ -1,5 +1,7 @@
 """Sums that workers share out by columns are those of one process that adds whole rows, to the bit."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -41,4 +43,6 @@ def test_ranges_cover_all_columns_once_and_begin_aligned():
         for n in (1, 2, 3, 8):
             found = ranges(n_columns, n)
             assert len(found) == n and found[0][0] == 0 and found[-1][1] == n_columns
-            assert all(a[1] == b[0] and b[0] % ALIGNED in (0, n_columns % ALIGNED) for a, b in zip(found, found[1:]))
+            assert all(
+                a[1] == b[0] and b[0] % ALIGNED in (0, n_columns % ALIGNED) for a, b in itertools.pairwise(found)
+            )
