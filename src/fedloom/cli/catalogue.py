@@ -45,9 +45,9 @@ def _datasets() -> Rows:
 
 
 def _models() -> Rows:
-    from fedloom.training.models import MODELS
+    from fedloom.training.networks import NETWORKS
 
-    return [{"model": name, "what": (build.__doc__ or "").splitlines()[0]} for name, build in MODELS.items()]
+    return [{"model": name, "what": (build.__doc__ or "").splitlines()[0]} for name, build in NETWORKS.items()]
 
 
 def _papers() -> Rows:

@@ -32,13 +32,13 @@ from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
+from fedloom.training.models import as_module
 from fedloom.training.orphans import end_with
+from fedloom.training.ring import CHUNK, RING
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import Tree, block_size, summation_order
 
 EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
-CHUNK = 4  # most jobs in one message to a worker
-RING = 3  # messages whose results may be waiting, per worker
 
 
 class TorchEngine:
@@ -184,7 +184,7 @@ class _Trainer:
 
     def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
         self.task, self.rule, self.seed = task, rule, seed
-        self.model = copy.deepcopy(task.model)  # engines may share a task
+        self.model = copy.deepcopy(as_module(task.model))  # engines may share a task
         self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
         self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]

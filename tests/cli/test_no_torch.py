@@ -1,0 +1,49 @@
+"""A run that the native engine trains never loads torch: its import takes longer than many a run."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from fedloom.simulator.scenarios import names
+from fedloom.training.engine import Unsupported
+from fedloom.training.native import load_build
+
+try:
+    load_build()
+except Unsupported:
+    pytest.skip("there is no native engine here", allow_module_level=True)
+
+LOADED = """
+import sys
+from fedloom.cli.app import app
+app({arguments!r}, standalone_mode=False)
+found = {{name.partition(".")[0] for name in sys.modules}}
+print(sorted(found & {{"torch", "sklearn", "scipy", "polars", "plotly", "pandas", "matplotlib", "safetensors", "ray"}}), file=sys.stderr)
+"""
+
+
+def run(*arguments):
+    """What a command prints, and which of the large packages it has loaded when it is done."""
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED.format(arguments=list(arguments))], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, json.loads(done.stderr.splitlines()[-1].replace("'", '"'))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", names())
+def test_no_shipped_scenario_loads_torch_from_command_to_result(place, tmp_path):
+    short = ["training.cloud_rounds=1", "training.local_epochs=null", "training.local_steps=1"]
+    changes = [word for change in short for word in ("--set", change)]
+    printed, loaded = run("run", place, "--method", "hhfl", "--out", str(tmp_path / "r"), "--quiet", "--json", *changes)
+    assert json.loads(printed)["final"]["cloud_round"] == 1
+    assert (tmp_path / "r" / "model.safetensors").exists() and (tmp_path / "r" / "report.html").exists()
+    assert "torch" not in loaded
+
+
+def test_a_dry_plan_and_lists_load_no_torch():
+    for what in ("scenarios", "methods", "models", "datasets"):
+        assert "torch" not in run("list", what)[1]
