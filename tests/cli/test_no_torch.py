@@ -15,19 +15,22 @@ try:
 except Unsupported:
     pytest.skip("there is no native engine here", allow_module_level=True)
 
+LARGE = ("torch", "sklearn", "scipy", "polars", "plotly", "pandas", "matplotlib", "ray")
 LOADED = """
 import sys
 from fedloom.cli.app import app
 app({arguments!r}, standalone_mode=False)
-found = {{name.partition(".")[0] for name in sys.modules}}
-print(sorted(found & {{"torch", "sklearn", "scipy", "polars", "plotly", "pandas", "matplotlib", "safetensors", "ray"}}), file=sys.stderr)
+print([name for name in {LARGE!r} if name in sys.modules], file=sys.stderr)
 """
 
 
 def run(*arguments):
     """What a command prints, and which of the large packages it has loaded when it is done."""
     done = subprocess.run(
-        [sys.executable, "-c", LOADED.format(arguments=list(arguments))], capture_output=True, text=True, check=False
+        [sys.executable, "-c", LOADED.format(LARGE=LARGE, arguments=list(arguments))],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, json.loads(done.stderr.splitlines()[-1].replace("'", '"'))

@@ -78,14 +78,14 @@ def test_every_named_network_is_among_the_cases():
 def test_uniform_draws_are_those_of_torch_whatever_the_length(n, bound):
     for seed in SEEDS:
         wanted = torch.empty(n).uniform_(-bound, bound, generator=torch.Generator().manual_seed(seed)).numpy()
-        drawn = uniform(np.random.RandomState(seed & 0xFFFF_FFFF), n, bound)  # noqa: NPY002
+        drawn = uniform(np.random.RandomState(seed & 0xFFFF_FFFF), n, bound)
         assert same_bits(drawn, wanted)
 
 
 def test_two_draws_by_hand():
     """The first two outputs of MT19937 seeded with 5489 are 3499211612 and 581869302, as its authors print them."""
     low = [3499211612 % 2**24, 581869302 % 2**24]
-    drawn = uniform(np.random.RandomState(5489), 2, 0.5)  # noqa: NPY002
+    drawn = uniform(np.random.RandomState(5489), 2, 0.5)
     assert drawn.tolist() == [float(np.float32(r / 2**24 - 0.5)) for r in low]
 
 

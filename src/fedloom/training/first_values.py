@@ -25,7 +25,7 @@ def first_row(network: Network) -> Row:
     """The row (P,) that the network starts from: its parameters, then its buffers."""
     if network.first != "layers":
         raise ValueError(f"the first values of {network.first} are drawn by torch; make its module")
-    twister = np.random.RandomState(network.seed & 0xFFFF_FFFF)  # noqa: NPY002 - MT19937, as torch
+    twister = np.random.RandomState(network.seed & 0xFFFF_FFFF)
     values: dict[str, list[Row]] = {TRAINED: [], BUFFER: []}
     for _, layer in network.leaves():
         if isinstance(layer, Conv2d | Linear):

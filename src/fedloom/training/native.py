@@ -1,8 +1,9 @@
 """The native engine: compiled kernels that train one client from start to finish per thread, hot in its cache.
 
 A network is taken if it is one of those with names, or an nn.Sequential (nested ones are fine), of the layers below; anything
-else is refused with a reason, and the torch engine trains it. No torch is loaded for a network that is only described. The kernels are built three times, for AVX-512, AVX2 and any processor; which one is
-used is decided when this module is first used. FEDLOOM_NATIVE=baseline|avx2|avx512|off overrides it.
+else is refused with a reason, and the torch engine trains it. For a network that is only described no torch is loaded. The
+kernels are built three times, for AVX-512, AVX2 and any processor; which one is used is decided when this module is first
+used. FEDLOOM_NATIVE=baseline|avx2|avx512|off overrides it.
 """
 
 import importlib

@@ -1,7 +1,8 @@
 """A model as a row: one float32 vector, trainable parameters first, then floating-point buffers.
 
-A model is the record of a named network, which needs no torch, or any torch module. Averaging rows averages BatchNorm statistics with the same weights as the parameters. BatchNorm's counter of batches
-is left out: with a fixed momentum (the usual case) nothing reads it.
+A model is the record of a named network, which needs no torch, or any torch module. Averaging rows averages BatchNorm
+statistics with the same weights as the parameters. BatchNorm's counter of batches is left out: with a fixed momentum (the
+usual case) nothing reads it.
 """
 
 from collections.abc import Iterable
