@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fedloom.simulator.scenarios import names
+from fedloom.simulator.scenarios import names, scenario
 from fedloom.training.engine import Unsupported
 from fedloom.training.native import load_build
 
@@ -15,7 +15,7 @@ try:
 except Unsupported:
     pytest.skip("there is no native engine here", allow_module_level=True)
 
-LARGE = ("torch", "sklearn", "scipy", "polars", "plotly", "pandas", "matplotlib", "ray")
+LARGE = ("numpy", "pydantic", "torch", "sklearn", "scipy", "polars", "plotly", "pandas", "matplotlib", "ray")
 LOADED = """
 import sys
 from fedloom.cli.app import app
@@ -44,9 +44,23 @@ def test_no_shipped_scenario_loads_torch_from_command_to_result(place, tmp_path)
     printed, loaded = run("run", place, "--method", "hhfl", "--out", str(tmp_path / "r"), "--quiet", "--json", *changes)
     assert json.loads(printed)["final"]["cloud_round"] == 1
     assert (tmp_path / "r" / "model.safetensors").exists() and (tmp_path / "r" / "report.html").exists()
-    assert "torch" not in loaded
+    assert not {"torch", "sklearn", "plotly", "pandas", "matplotlib", "ray"} & set(loaded)
 
 
-def test_a_dry_plan_and_lists_load_no_torch():
-    for what in ("scenarios", "methods", "models", "datasets"):
-        assert "torch" not in run("list", what)[1]
+@pytest.mark.slow
+def test_the_first_command_of_the_readme_loads_no_scipy(tmp_path):
+    """Imports that one kind of method or curve needs are left to it."""
+    few = ["--set", "training.cloud_rounds=2"]
+    assert "scipy" not in run("run", "cells-overlap", "-m", "hhfl", "--out", str(tmp_path / "r"), "-q", *few)[1]
+
+
+@pytest.mark.parametrize("what", ["methods", "models", "datasets"])
+def test_lists_load_nothing_large(what):
+    assert not {"torch", "sklearn", "scipy", "polars", "plotly"} & set(run("list", what)[1])
+
+
+def test_scenarios_are_listed_without_the_machinery_that_checks_them():
+    printed, loaded = run("list", "scenarios", "--json")
+    assert set(loaded) <= {"pydantic"}  # which typer takes itself
+    shown = {line["scenario"]: line["description"] for line in json.loads(printed)}
+    assert shown == {name: scenario(path).description for name, path in names().items()}

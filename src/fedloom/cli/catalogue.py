@@ -21,9 +21,9 @@ def _methods() -> Rows:
 
 
 def _scenarios() -> Rows:
-    from fedloom.simulator.scenarios import names, scenario
+    from fedloom.simulator.library import descriptions
 
-    return [{"scenario": name, "description": scenario(path).description} for name, path in names().items()]
+    return [{"scenario": name, "description": text} for name, text in descriptions().items()]
 
 
 def _datasets() -> Rows:
