@@ -21,9 +21,9 @@ def _methods() -> Rows:
 
 
 def _scenarios() -> Rows:
-    from fedloom.simulator.scenarios import names, scenario
+    from fedloom.simulator.library import descriptions
 
-    return [{"scenario": name, "description": scenario(path).description} for name, path in names().items()]
+    return [{"scenario": name, "description": text} for name, text in descriptions().items()]
 
 
 def _datasets() -> Rows:
@@ -45,9 +45,9 @@ def _datasets() -> Rows:
 
 
 def _models() -> Rows:
-    from fedloom.training.models import MODELS
+    from fedloom.training.networks import NETWORKS
 
-    return [{"model": name, "what": (build.__doc__ or "").splitlines()[0]} for name, build in MODELS.items()]
+    return [{"model": name, "what": (build.__doc__ or "").splitlines()[0]} for name, build in NETWORKS.items()]
 
 
 def _papers() -> Rows:

@@ -59,7 +59,7 @@ def run_once(
     )
     where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
     if not dry_run:
-        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.model), where)
+        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.setting.model), where)
     if verbose:
         _describe(simulation, method)
     for note in () if quiet else _known_before(simulation, dry_run):

@@ -232,11 +232,11 @@ def _model_bytes(n_bytes: int | None, name: str | None, n_classes: int) -> tuple
         return n_bytes, ""
     if name is None:
         return 1_000_000, "models have 1 MB (--model-bytes or --model)"
-    from fedloom.training import models, rows
+    from fedloom.training import networks, rows
 
     outputs = n_classes or 10
     shape = (3, 32, 32) if name in ("vgg", "squeezenet", "resnet18") else (1, 28, 28)
-    found = 4 * rows.n_values(models.build(name, shape, outputs, 0))
+    found = 4 * rows.n_values(networks.network(name, shape, outputs, 0))
     return (
         found,
         f"models have {found:,} bytes, as {name} for inputs of {'x'.join(map(str, shape))} and {outputs} classes has",

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from fedloom import _check
 
@@ -110,7 +108,13 @@ class Topology:
         n = self.n_aggregators
         together = (self.cover.astype(np.int32) @ self.cover.T.astype(np.int32)) > 0
         together |= self.host[:, None] == self.host[None, :]
-        n_groups, label = connected_components(csr_array(together), directed=False)
-        return (
-            [np.flatnonzero(label == g) for g in range(n_groups)] if n_groups < n else [np.array([i]) for i in range(n)]
-        )
+        groups = []
+        alone = np.ones(n, dtype=np.bool_)  # not in a group yet
+        for first in range(n):
+            if alone[first]:
+                found, last = together[first], 0
+                while np.count_nonzero(found) > last:
+                    last, found = np.count_nonzero(found), together[found].any(axis=0)
+                groups.append(np.flatnonzero(found))
+                alone &= ~found
+        return groups

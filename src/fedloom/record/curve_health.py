@@ -73,8 +73,6 @@ def _zigzag(values: Floats) -> list[str]:
 
 def _swing(values: Floats) -> float:
     """From odd to even evaluations, as a share of the level; 0 if that may be chance or does not matter. values (n,)"""
-    from scipy.special import stdtr
-
     n = len(values)
     design = np.stack([np.ones(n), np.linspace(-1.0, 1.0, n), (-1.0) ** np.arange(n)], axis=1)  # (n, 3)
     found, *_ = np.linalg.lstsq(design, values, rcond=None)
@@ -83,6 +81,8 @@ def _swing(values: Floats) -> float:
     z, level = abs(float(found[2])), float(np.abs(values).mean())
     if level == 0 or 2 * z < SWING * level:
         return 0.0
+    from scipy.special import stdtr  # takes long to import, and few curves swing so much
+
     chance = 2 * float(stdtr(n - 3, -z / math.sqrt(variance))) if variance > 0 else 0.0
     rises = np.diff(values)
     turns = float((rises[1:] * rises[:-1] < 0).mean())

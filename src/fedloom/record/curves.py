@@ -87,11 +87,11 @@ def mean_curve(runs: Sequence[Run], x: str, measure: str | None = None) -> Curve
 
 def half_width(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
     """Half of the 95 % interval of the mean of n values (n, points), (points,); None below three."""
-    from scipy.special import stdtrit
-
     n = len(values)
     if n < LEAST:
         return None
+    from scipy.special import stdtrit  # takes long to import
+
     factor = float(stdtrit(n - 1, (1 + LEVEL) / 2)) / math.sqrt(n)
     found: NDArray[np.float64] = factor * values.std(axis=0, ddof=1)
     return found

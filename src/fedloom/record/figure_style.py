@@ -15,7 +15,7 @@ def shared_layout(height: int, margin: dict[str, int]) -> dict[str, Any]:
     """What all figures share; the page sets the colours of text and grid, for light and dark."""
     axis = {"gridcolor": "rgba(138,143,153,0.25)", "zerolinecolor": "rgba(138,143,153,0.25)", "ticks": ""}
     return {
-        "template": "none",
+        "template": {"data": {"scatter": [{"type": "scatter"}]}},  # plotly's "none": no colours of its own
         "height": height,
         "margin": margin,
         "paper_bgcolor": "rgba(0,0,0,0)",

@@ -7,6 +7,7 @@ the version of fedloom's numbers and the libraries that draw or train.
 
 import hashlib
 import json
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,14 +24,11 @@ KEYS = ("scenario", "method", "seed", "data", "n_params", "engine", "numbers", *
 
 def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
     """What decides the results of a run, by the names in KEYS."""
-    import torch
-
     from fedloom.training import rows
 
-    data = simulation.dataset
-    tensors = rows.tensors(simulation.model)
-    names = [[name, list(t.shape)] for name, t in tensors]
-    first = np.concatenate([t.detach().cpu().numpy().reshape(-1) for _, t in tensors])
+    data, model = simulation.dataset, simulation.setting.model
+    names = [[part.name, list(part.shape)] for part in rows.layout(model)]
+    first = rows.to_row(model)
     users = [a for a in (data.user, data.user_test, data.label_train) if a is not None]
     found: dict[str, Any] = {
         "scenario": simulation.scenario.model_dump(mode="json"),
@@ -39,7 +37,7 @@ def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
         "data": data.name,
         "n_params": simulation.n_params,
         "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
-        "numbers": {"fedloom": NUMBERS, "numpy": _minor(np.__version__), "torch": _minor(torch.__version__)},
+        "numbers": {"fedloom": NUMBERS, "numpy": _minor(np.__version__), "torch": _minor(metadata.version("torch"))},
         "placement": digest_of(simulation.world.fleet.snapshot(0).position_m),
         "samples": digest_of(data.y_train, *simulation.parts),
         "inputs": digest_of(data.x_train, data.x_test, data.y_test, np.array(data.scale), *users),

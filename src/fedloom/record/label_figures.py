@@ -1,7 +1,4 @@
-"""Who holds what: labels by cluster and by client, and the figures of them.
-
-plotly is imported only when a figure is made.
-"""
+"""Who holds what: labels by cluster and by client, and the figures of them."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from fedloom.record.figure import Figure, trace
 from fedloom.record.figure_style import BLUES, CLUSTER_COLORS, cluster_color, label_text, shared_layout
 from fedloom.record.groupings import aggregator_names, aggregators_of, group_name
 from fedloom.record.runs import Run
@@ -16,7 +14,6 @@ from fedloom.record.runs import Run
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from plotly.graph_objects import Figure
 
 MOST_CLIENTS = 400  # columns of the label histograms
 
@@ -60,48 +57,50 @@ def clusters(run: Run) -> Clusters:
 
 def labels_figure(run: Run) -> Figure:
     """Heat map of the classes' shares by cluster and for all clients; bars of samples if there are no classes."""
-    import plotly.graph_objects as go
-
     found = clusters(run)
     n_rows, n_classes = found.shares.shape
     height = 100 + (28 if n_rows <= 12 else 14 if n_rows <= 60 else 5) * n_rows
+    layout = shared_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48})
     if not n_classes:
-        figure = go.Figure(
-            go.Bar(x=found.n_samples[:-1].tolist(), y=found.names, orientation="h", marker={"color": CLUSTER_COLORS[0]})
+        bars = trace(
+            "bar",
+            x=found.n_samples[:-1].tolist(),
+            y=found.names,
+            orientation="h",
+            marker={"color": CLUSTER_COLORS[0]},
+            hovertemplate="%{y}: %{x:,} samples<extra></extra>",
         )
-        figure.update_traces(hovertemplate="%{y}: %{x:,} samples<extra></extra>")
-        figure.update_layout(shared_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
+        figure = Figure([bars], layout)
         figure.update_xaxes(title="training samples")
         figure.update_yaxes(autorange="reversed", automargin=True)
         return figure
     rows = [f"{name}  ·  {d:.2f}" for name, d in zip(found.names, found.distance)] + ["all devices"]
     text = [[f"{100 * share:.0f}" for share in row] for row in found.shares]
-    figure = go.Figure(
-        go.Heatmap(
-            z=(100 * found.shares).round(2).tolist(),
-            x=[str(c) for c in range(n_classes)],
-            y=rows,
-            zmin=0,
-            zmax=max(float(100 * found.shares.max()), 200 / n_classes),  # even shares are half-tone
-            colorscale=BLUES,
-            xgap=2,
-            ygap=2,
-            text=text if n_classes <= 12 and n_rows <= 12 else None,
-            texttemplate="%{text}" if n_classes <= 12 and n_rows <= 12 else None,
-            colorbar={
-                "title": {"text": "%"},
-                "thickness": 10,
-                "outlinewidth": 0,
-                "nticks": 5,
-                "lenmode": "pixels",
-                "len": 130,
-                "yanchor": "top",
-                "y": 1,
-            },
-            hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
-        )
+    shares = trace(
+        "heatmap",
+        z=(100 * found.shares).round(2).tolist(),
+        x=[str(c) for c in range(n_classes)],
+        y=rows,
+        zmin=0,
+        zmax=max(float(100 * found.shares.max()), 200 / n_classes),  # even shares are half-tone
+        colorscale=BLUES,
+        xgap=2,
+        ygap=2,
+        text=text if n_classes <= 12 and n_rows <= 12 else None,
+        texttemplate="%{text}" if n_classes <= 12 and n_rows <= 12 else None,
+        colorbar={
+            "title": {"text": "%"},
+            "thickness": 10,
+            "outlinewidth": 0,
+            "nticks": 5,
+            "lenmode": "pixels",
+            "len": 130,
+            "yanchor": "top",
+            "y": 1,
+        },
+        hovertemplate="%{y}<br>class %{x}: %{z:.1f} %<extra></extra>",
     )
-    figure.update_layout(shared_layout(height=height, margin={"l": 10, "r": 10, "t": 10, "b": 48}))
+    figure = Figure([shares], layout)
     figure.update_xaxes(title="class", type="category", showgrid=False, nticks=20)
     figure.update_yaxes(type="category", autorange="reversed", automargin=True, showgrid=False)
     figure.update_yaxes(tickfont={"size": 12 if n_rows <= 12 else 9}, title="cluster" if n_rows > 60 else None)
@@ -115,7 +114,6 @@ def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
     Clients of the same several clusters stand together, in a group of their own. With no classes: the clients' samples.
     """
     import numpy as np
-    import plotly.graph_objects as go
 
     order, group, names = ordered_clients(run, most_clients)
     samples = np.asarray(run.clients["n_samples"], dtype=np.int64)
@@ -123,37 +121,36 @@ def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
     where = [f"device {k}" for k in order]
     if counts.shape[1]:
         z = counts[order].T  # (C, clients)
-        figure = go.Figure(
-            go.Heatmap(
-                z=z.tolist(),
-                x=where,
-                y=[str(c) for c in range(len(z))],
-                zmin=0,
-                zmax=max(int(z.max()), 1),
-                colorscale=BLUES,
-                hovertemplate="%{x}, class %{y}: %{z:,} samples<extra></extra>",
-                colorbar={"title": {"text": "samples"}, "thickness": 10, "outlinewidth": 0, "nticks": 4},
-            )
+        drawn = trace(
+            "heatmap",
+            z=z.tolist(),
+            x=where,
+            y=[str(c) for c in range(len(z))],
+            zmin=0,
+            zmax=max(int(z.max()), 1),
+            colorscale=BLUES,
+            hovertemplate="%{x}, class %{y}: %{z:,} samples<extra></extra>",
+            colorbar={"title": {"text": "samples"}, "thickness": 10, "outlinewidth": 0, "nticks": 4},
         )
-        figure.update_yaxes(title="class", type="category", showgrid=False)
         height = 150 + 14 * min(len(z), 20)
     else:
-        figure = go.Figure(
-            go.Bar(x=where, y=samples[order].tolist(), marker={"color": [cluster_color(n) for n in group]})
+        drawn = trace(
+            "bar",
+            x=where,
+            y=samples[order].tolist(),
+            marker={"color": [cluster_color(n) for n in group]},
+            hovertemplate="%{x}: %{y:,} samples<extra></extra>",
         )
-        figure.update_traces(hovertemplate="%{x}: %{y:,} samples<extra></extra>")
-        figure.update_yaxes(title="training samples")
         height = 260
     edges = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(order)]
     middle = [(a + b - 1) / 2 for a, b in pairwise(edges)]
     few = len(middle) <= 12
-    figure.update_layout(
-        shared_layout(height=height, margin={"l": 10, "r": 10, "t": 8, "b": 50}),
-        shapes=[
-            {"type": "line", "x0": e - 0.5, "x1": e - 0.5, "y0": 0, "y1": 1, "yref": "paper", "line": {"width": 1.5}}
-            for e in edges[1:-1]
-        ],
-    )
+    between = [
+        {"type": "line", "x0": e - 0.5, "x1": e - 0.5, "y0": 0, "y1": 1, "yref": "paper", "line": {"width": 1.5}}
+        for e in edges[1:-1]
+    ]
+    layout = shared_layout(height=height, margin={"l": 10, "r": 10, "t": 8, "b": 50})
+    figure = Figure([drawn], layout | {"shapes": between})
     figure.update_xaxes(
         type="category",
         range=[-0.5, len(order) - 0.5],
@@ -163,7 +160,10 @@ def client_labels_figure(run: Run, most_clients: int = MOST_CLIENTS) -> Figure:
         showgrid=False,
         automargin=True,
     )
-    figure.update_yaxes(automargin=True)
+    if counts.shape[1]:
+        figure.update_yaxes(title="class", type="category", showgrid=False, automargin=True)
+    else:
+        figure.update_yaxes(title="training samples", automargin=True)
     return figure
 
 

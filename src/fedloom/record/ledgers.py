@@ -1,19 +1,13 @@
-"""The ledgers of runs by hop, and the figure of them.
-
-plotly is imported only when a figure is made. Whatever was read from a file is escaped in the labels of figures.
-"""
+"""The ledgers of runs by hop, and the figure of them. Whatever was read from a file is escaped in the labels of figures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fedloom.record.axes import AXES
+from fedloom.record.figure import Figure
 from fedloom.record.figure_style import NEUTRAL, label_text, shared_layout
 from fedloom.record.runs import Run, by_method
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 HOPS = {
     ("computing", ""): ("computing", "#777777"),
@@ -53,12 +47,11 @@ def ledger_means(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], dict[st
 
 def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
     """Stacked bars by hop, one for each method; `what` is a key of LEDGER."""
-    import plotly.graph_objects as go
-
     means, axis = ledger_means(runs), AXES[LEDGER[what][1]]
     largest = max((whole(hops, what) for hops in means.values()), default=0.0)
     size, unit = axis.unit(largest)
-    figure = go.Figure()
+    layout = shared_layout(height=80 + 34 * max(len(means), 1), margin={"l": 10, "r": 14, "t": 4, "b": 46})
+    figure = Figure(layout=layout | {"barmode": "stack", "bargap": 0.35})
     for hop in used_hops(means):
         values = [hops.get(hop, {}).get(what, 0.0) for hops in means.values()]
         if any(values):
@@ -72,10 +65,6 @@ def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
                 hovertext=[f"<b>{label_text(m)}</b><br>{name}: {axis.text(v)}" for m, v in zip(means, values)],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
-    height = 80 + 34 * max(len(means), 1)
-    figure.update_layout(
-        shared_layout(height=height, margin={"l": 10, "r": 14, "t": 4, "b": 46}), barmode="stack", bargap=0.35
-    )
     figure.update_xaxes(title=unit, rangemode="tozero")
     figure.update_yaxes(autorange="reversed", automargin=True, type="category", showgrid=False)
     return figure

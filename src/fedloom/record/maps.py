@@ -1,13 +1,11 @@
-"""The map of a run: where devices, aggregators, cells and links are, round by round.
-
-plotly is imported only when a figure is made.
-"""
+"""The map of a run: where devices, aggregators, cells and links are, round by round."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
+from fedloom.record.figure import Figure, trace
 from fedloom.record.figure_style import NEUTRAL, cluster_color, shared_layout
 from fedloom.record.groupings import aggregator_names, bridging, cluster_numbers
 from fedloom.record.runs import Run
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
     from numpy.typing import NDArray
-    from plotly.graph_objects import Figure
 
 SIGNS = {
     "device": "●",
@@ -48,7 +45,6 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
     At most `most_places` lines of the topology are drawn: of many rounds, a choice spread evenly.
     """
     import numpy as np
-    import plotly.graph_objects as go
 
     topology = run.topology
     if topology is None:
@@ -61,16 +57,12 @@ def map_figure(run: Run, most_places: int = MOST_PLACES) -> Figure:
     fixed = _fixed_traces(run, places[0]["kind"][0])
     moving = [_place_traces(run, place) for place in places]
     for traces in moving[1:]:
-        for trace in traces:
-            trace.visible = False
-    figure = go.Figure([*fixed, *(trace for traces in moving for trace in traces)])
+        for hidden in traces:
+            hidden["visible"] = False
     frames = [-1] * len(fixed) + [i for i, traces in enumerate(moving) for _ in traces]
-    figure.update_layout(
-        shared_layout(height=430, margin={"l": 60, "r": 10, "t": 10, "b": 50}),
-        shapes=_areas(run),
-        hovermode="closest",
-        meta={"rounds": rounds, "frames": frames},
-    )
+    layout = shared_layout(height=430, margin={"l": 60, "r": 10, "t": 10, "b": 50})
+    layout |= {"shapes": _areas(run), "hovermode": "closest", "meta": {"rounds": rounds, "frames": frames}}
+    figure = Figure([*fixed, *(one for traces in moving for one in traces)], layout)
     figure.update_xaxes(title="x (m)", zeroline=False)
     figure.update_yaxes(title="y (m)", zeroline=False, scaleanchor="x", scaleratio=1)
     if len(rounds) > 1:  # a still frame: axes that jump hide what moves
@@ -92,13 +84,13 @@ def _extent(run: Run, values: Any, axis: int) -> list[float]:
 
 def _fixed_traces(run: Run, kind: str) -> list[Any]:
     """Cell centres (edge servers where they aggregate, else plain) and the cloud's server."""
-    import plotly.graph_objects as go
 
     centres, server = run.cells.get("centre_m") or [], run.cells.get("server_m")
     traces = []
     if kind != "edge" and centres:
         traces.append(
-            go.Scatter(
+            trace(
+                "scatter",
                 x=[c[0] for c in centres],
                 y=[c[1] for c in centres],
                 mode="markers",
@@ -110,7 +102,8 @@ def _fixed_traces(run: Run, kind: str) -> list[Any]:
         )
     if server:
         traces.append(
-            go.Scatter(
+            trace(
+                "scatter",
                 x=[server[0]],
                 y=[server[1]],
                 mode="markers",
@@ -125,7 +118,6 @@ def _fixed_traces(run: Run, kind: str) -> list[Any]:
 def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     """Links, devices, bridging and idle devices, and aggregators, of one recorded round."""
     import numpy as np
-    import plotly.graph_objects as go
 
     names, kind = aggregator_names(place), place["kind"][0]
     one = place.unique("client", keep="first", maintain_order=True)
@@ -144,7 +136,8 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
         for c in client[mask]:
             held = f"<br>{samples[c]:,} samples" if c < len(samples) else ""
             texts.append(f"device {c}<br>{', '.join(groups[int(c)])}{held}")
-        return go.Scatter(
+        return trace(
+            "scatter",
             x=x[mask].round(1).tolist(),
             y=y[mask].round(1).tolist(),
             mode="markers",
@@ -178,7 +171,8 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     if standing:
         at_one = list(standing.values())
         traces.append(
-            go.Scatter(
+            trace(
+                "scatter",
                 x=[standing[n][0] for n in standing],
                 y=[standing[n][1] for n in standing],
                 mode="markers+text" if powers and len(standing) <= 15 else "markers",
@@ -232,7 +226,6 @@ def _links(
     place: pl.DataFrame, at: dict[int, tuple[float, float]], stands: dict[int, tuple[float, float]]
 ) -> list[Any]:
     """A line from every device to each of its aggregators, by how long a model takes over it."""
-    import plotly.graph_objects as go
 
     lines: dict[str, tuple[list[float | None], list[float | None]]] = {name: ([], []) for name in LINKS}
     quality = link_qualities(place)
@@ -243,7 +236,9 @@ def _links(
             x += [round(x0, 1), round(x1, 1), None]
             y += [round(y0, 1), round(y1, 1), None]
     return [
-        go.Scatter(x=x, y=y, mode="lines", line=LINKS[name], hoverinfo="skip", name=name, showlegend=name != "link")
+        trace(
+            "scatter", x=x, y=y, mode="lines", line=LINKS[name], hoverinfo="skip", name=name, showlegend=name != "link"
+        )
         for name, (x, y) in lines.items()
         if x
     ]

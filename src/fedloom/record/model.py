@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.record.files import FolderError, read_json
 from fedloom.record.verify import RUN, check_files
@@ -13,6 +14,7 @@ if TYPE_CHECKING:  # reading records needs no torch
     from torch import nn
 
     from fedloom.simulator import Simulation
+    from fedloom.training.layers import Network
 
 MODEL = "model.safetensors"
 
@@ -21,30 +23,48 @@ def model_bytes(simulation: "Simulation", identity: str) -> bytes:
     """The global model as safetensors, by the names of `module.state_dict()`."""
     from safetensors.numpy import save
 
-    from fedloom.training import rows
+    from fedloom.training.layers import Network
 
     row = simulation.result().row
     assert row is not None
-    parts, start = {}, 0  # by address: tied tensors have several names
-    for _, tensor in rows.tensors(simulation.model):
-        parts[tensor.data_ptr()] = row[start : start + tensor.numel()].reshape(tuple(tensor.shape))
-        start += tensor.numel()
-    arrays = {
-        name: np.array(parts.get(tensor.data_ptr(), tensor.cpu().numpy()), order="C")
-        for name, tensor in simulation.model.state_dict().items()
-    }
+    model = simulation.setting.model
+    arrays = _of_network(model, row) if isinstance(model, Network) else _of_module(model, row)
     about = {"identity": identity, "cloud_round": simulation.cloud_rounds_done}
     return bytes(save(arrays, metadata={"fedloom": json.dumps(about)}))
+
+
+def _of_network(network: "Network", row: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """By the names that its module would have; BatchNorm's counters, which are not part of a row, stay 0."""
+    from fedloom.training import rows
+
+    parts, start = {}, 0
+    for part in rows.layout(network):
+        parts[part.name] = row[start : start + part.n_values].reshape(part.shape)
+        start += part.n_values
+    return {t.name: np.array(parts.get(t.name, np.zeros((), np.int64)), order="C") for t in network.tensors()}
+
+
+def _of_module(module: "nn.Module", row: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    from fedloom.training import rows
+
+    parts, start = {}, 0  # by address: tied tensors have several names
+    for _, tensor in rows.tensors(module):
+        parts[tensor.data_ptr()] = row[start : start + tensor.numel()].reshape(tuple(tensor.shape))
+        start += tensor.numel()
+    return {
+        name: np.array(parts.get(tensor.data_ptr(), tensor.cpu().numpy()), order="C")
+        for name, tensor in module.state_dict().items()
+    }
 
 
 def model_facts(simulation: "Simulation") -> dict[str, Any]:
     """What it takes to build the module again: for run.json."""
     data = simulation.dataset
-    own = f"{type(simulation.model).__module__}.{type(simulation.model).__qualname__}"
+    kind = type(simulation.setting.model)
     return {
         "shape": list(data.shape),
         "n_outputs": data.n_classes or int(data.y_train.shape[1]),
-        "own": own if simulation.own_model else None,
+        "own": f"{kind.__module__}.{kind.__qualname__}" if simulation.own_model else None,
     }
 
 

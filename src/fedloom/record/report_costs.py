@@ -120,7 +120,7 @@ def _cluster_costs(runs: Sequence[Run], figures: Figures) -> str:
         seed = f"Whole run, seed {run.seed}"
         cards = "".join(
             figures.embed(
-                cluster_cost_figure(run, what),
+                cluster_cost_figure(run, what, costs),
                 f"cost-{i}-{what}",
                 f"{escape(run.method)}: {title} by cluster",
                 f"{capital(title)} by cluster and hop. {seed}: {AXES[LEDGER[what][1]].text(_total(costs, what))} in all.",
@@ -133,7 +133,7 @@ def _cluster_costs(runs: Sequence[Run], figures: Figures) -> str:
             used_hops(costs),
             total="all clusters",
         )
-        wrong = "".join(f'<p class="warn">Does not add up: {escape(line)}.</p>' for line in does_not_add_up(run))
+        wrong = "".join(f'<p class="warn">Does not add up: {escape(line)}.</p>' for line in does_not_add_up(run, costs))
         parts.append(
             f'<div class="grid thirds">{cards}</div>{wrong}<details class="print"><summary>{escape(run.method)} by cluster as '
             f"a table, seed {run.seed}</summary>{table}</details>"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import html
-import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from fedloom.record.figure import Figure
 
 MOST_MAPS = 12  # different topologies shown
 
@@ -20,7 +18,7 @@ class Figures:
 
     def embed(self, figure: Figure, name: str, title: str, caption: str, before: str = "", after: str = "") -> str:
         """A card with a title, what is before the figure, its place, a caption and buttons to save it; all escaped."""
-        self.drawn[name] = json.loads(figure.to_json())
+        self.drawn[name] = figure.plain()
         return card(name, int(figure.layout.height), title, caption, before, after)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 
@@ -12,22 +13,35 @@ from fedloom.record.runs import Run, by_method
 
 def scenario_files(runs: Sequence[Run]) -> dict[str, str]:
     """The different scenarios of the runs, as YAML by the name of a file."""
+    return _files(_texts(runs))
+
+
+def _texts(runs: Sequence[Run]) -> list[str]:
+    """The scenario of each run as YAML; runs of one scenario, the usual case, are written once."""
     import yaml
 
-    texts = dict.fromkeys(yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True) for run in runs)
-    if len(texts) == 1:
-        return {"scenario.yaml": next(iter(texts))}
-    return {f"scenario-{i + 1}.yaml": text for i, text in enumerate(texts)}
+    written: dict[str, str] = {}
+    keys = [json.dumps(run.scenario) for run in runs]
+    for key, run in zip(keys, runs):
+        if key not in written:
+            written[key] = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
+    return [written[key] for key in keys]
+
+
+def _files(texts: Sequence[str]) -> dict[str, str]:
+    different = dict.fromkeys(texts)
+    if len(different) == 1:
+        return {"scenario.yaml": next(iter(different))}
+    return {f"scenario-{i + 1}.yaml": text for i, text in enumerate(different)}
 
 
 def commands(runs: Sequence[Run]) -> list[str]:
     """What to type to make these runs again, given the files of their scenarios."""
-    import yaml
-
-    files = {text: name for name, text in scenario_files(runs).items()}
+    texts = _texts(runs)
+    files = {text: name for name, text in _files(texts).items()}
     same: dict[str, list[Run]] = {}
-    for run in runs:
-        same.setdefault(files[yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)], []).append(run)
+    for run, text in zip(runs, texts):
+        same.setdefault(files[text], []).append(run)
     found = []
     for file, those in same.items():
         seeds = {method: sorted(run.seed for run in group) for method, group in by_method(those).items()}

@@ -10,13 +10,15 @@ Costs by cluster are the ledger itself, booked by aggregator in `costs.parquet`:
 
 from __future__ import annotations
 
+import bisect
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fedloom.record.axes import AXES
 from fedloom.record.curves import rounded
+from fedloom.record.figure import Figure
 from fedloom.record.figure_style import shared_layout
 from fedloom.record.groupings import aggregator_names, aggregators_of, group_name
 from fedloom.record.ledgers import LEDGER, hop_style, used_hops, whole
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     import numpy as np
     import polars as pl
     from numpy.typing import NDArray
-    from plotly.graph_objects import Figure
 
 # Okabe and Ito's colours; waiting is pale, so that work stands out.
 ACTIVITIES = {
@@ -143,15 +144,17 @@ def timeline_data(runs: Sequence[Run]) -> list[dict[str, Any]]:
         each = max(1, len(run.timeline) // len(rounds))
         n_shown = min(len(rounds), max(2, MOST_ROWS // len(chosen) // each))
         rounds = [rounds[i] for i in np.unique(np.linspace(0, len(rounds) - 1, n_shown).round().astype(int))]
-        found.append({"method": run.method, "seed": run.seed, "rounds": [_round_lists(run, r) for r in rounds]})
+        names = names_by_round(run, rounds)
+        found.append(
+            {"method": run.method, "seed": run.seed, "rounds": [_round_lists(run, r, names[r]) for r in rounds]}
+        )
     return found
 
 
-def _round_lists(run: Run, cloud_round: int) -> dict[str, Any]:
+def _round_lists(run: Run, cloud_round: int, aggregators: dict[int, str]) -> dict[str, Any]:
     import numpy as np
 
     found = dispatches(run, cloud_round)
-    aggregators = cluster_names(run, cloud_round)
     names = [group_name(group, aggregators) for group in found.groups]
     first = {int(k): int(n) for k, n in zip(found.client[::-1], found.group[::-1])}
     lines = sorted(first, key=lambda k: (first[k], k))
@@ -179,11 +182,27 @@ def _round_lists(run: Run, cloud_round: int) -> dict[str, Any]:
 
 def cluster_names(run: Run, cloud_round: int) -> dict[int, str]:
     """Names of the aggregators in a cloud round; {} where no topology says them."""
-    place = _place(run, cloud_round)
-    if place is not None and run.topology is not None:  # some have clients only later, when others have moved
-        others = aggregator_names(run.topology) if place["kind"][0] == "edge" else {}
-        return others | aggregator_names(place)
-    return {}
+    return names_by_round(run, [cloud_round])[cloud_round]
+
+
+def names_by_round(run: Run, rounds: Iterable[int]) -> dict[int, dict[int, str]]:
+    """Names of the aggregators in each of these cloud rounds; {} where no topology says them."""
+    if run.topology is None:
+        return {r: {} for r in rounds}
+    changes = run.topology["cloud_round"].unique().sort().to_list()
+    everywhere = aggregator_names(run.topology)
+    known: dict[int, dict[int, str]] = {}  # by the last change: most rounds have the topology of the one before
+    found = {}
+    for r in rounds:
+        last = bisect.bisect_right(changes, r) - 1
+        if last >= 0 and last not in known:
+            place = run.topology.filter(run.topology["cloud_round"] == changes[last])
+            others = (
+                everywhere if place["kind"][0] == "edge" else {}
+            )  # some have clients only later, when others have moved
+            known[last] = others | aggregator_names(place)
+        found[r] = known.get(last, {})
+    return found
 
 
 def _place(run: Run, cloud_round: int) -> pl.DataFrame | None:
@@ -212,13 +231,10 @@ def cluster_costs(run: Run) -> Costs | None:
     found: Costs = {}
     by = ["cloud_round", "aggregator", "hop", "direction"]
     sums = run.costs.group_by(by).agg(pl.col(*LEDGER).sum()).sort(*by)
-    last, names = -1, dict[int, str]()
+    names = names_by_round(run, sums["cloud_round"].unique().to_list())
     for line in sums.iter_rows(named=True):
-        if line["cloud_round"] != last:
-            last = line["cloud_round"]
-            names = cluster_names(run, last)
         aggregator = line["aggregator"]
-        name = FEATURES if aggregator < 0 else names.get(aggregator, f"cluster {aggregator}")
+        name = FEATURES if aggregator < 0 else names[line["cloud_round"]].get(aggregator, f"cluster {aggregator}")
         parts = found.setdefault(name, {}).setdefault((line["hop"], line["direction"]), dict.fromkeys(LEDGER, 0.0))
         for what in LEDGER:
             parts[what] += line[what]
@@ -233,9 +249,9 @@ def ledger_of(run: Run) -> dict[Hop, dict[str, float]]:
     return {(line["hop"], line["direction"]): {what: line[what] for what in LEDGER} for line in lines}
 
 
-def does_not_add_up(run: Run) -> list[str]:
-    """Where the costs by cluster differ from the ledger, a line each; [] if they add up to it."""
-    costs, ledger = cluster_costs(run), ledger_of(run)
+def does_not_add_up(run: Run, costs: Costs | None = None) -> list[str]:
+    """Where the costs by cluster (by default those of the run) differ from the ledger, a line each; [] if they add up to it."""
+    costs, ledger = cluster_costs(run) if costs is None else costs, ledger_of(run)
     if costs is None or not ledger:
         return []
     found = []
@@ -248,14 +264,14 @@ def does_not_add_up(run: Run) -> list[str]:
     return found
 
 
-def cluster_cost_figure(run: Run, what: str) -> Figure:
-    """Stacked bars by cluster, in the colours of the ledger's hops; `what` is a key of LEDGER."""
-    import plotly.graph_objects as go
-
-    costs, axis = cluster_costs(run) or {}, AXES[LEDGER[what][1]]
+def cluster_cost_figure(run: Run, what: str, costs: Costs | None = None) -> Figure:
+    """Stacked bars by cluster, in the colours of the ledger's hops; `what` is a key of LEDGER. costs: if they are known."""
+    costs, axis = (cluster_costs(run) or {}) if costs is None else costs, AXES[LEDGER[what][1]]
     size, unit = axis.unit(max((whole(parts, what) for parts in costs.values()), default=0.0))
     clusters = [html.escape(cluster, quote=False) for cluster in costs]
-    figure = go.Figure()
+    each = 26 if len(costs) <= 12 else 12
+    layout = shared_layout(height=84 + each * max(len(costs), 1), margin={"l": 10, "r": 14, "t": 4, "b": 46})
+    figure = Figure(layout=layout | {"barmode": "stack", "bargap": 0.3})
     for hop in used_hops(costs):
         values = [parts.get(hop, {}).get(what, 0.0) for parts in costs.values()]
         if any(values):
@@ -269,12 +285,6 @@ def cluster_cost_figure(run: Run, what: str) -> Figure:
                 hovertext=[f"<b>{cluster}</b><br>{name}: {axis.text(v)}" for cluster, v in zip(clusters, values)],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
-    each = 26 if len(costs) <= 12 else 12
-    figure.update_layout(
-        shared_layout(height=84 + each * max(len(costs), 1), margin={"l": 10, "r": 14, "t": 4, "b": 46}),
-        barmode="stack",
-        bargap=0.3,
-    )
     figure.update_xaxes(title=unit, rangemode="tozero")
     figure.update_yaxes(autorange="reversed", automargin=True, type="category", showgrid=False)
     return figure

@@ -8,8 +8,7 @@ not refused; K devices, N cells, P values of a model, all sizes in bytes.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from fedloom.data import Dataset
 from fedloom.grouping import Need
@@ -19,7 +18,10 @@ from fedloom.simulator.scenarios import LOCAL_STEPS, EveryEdgeRounds, Scenario
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.choose import MOST_VALUES
 from fedloom.training.engine import n_cores
-from fedloom.training.torch_pool import RING, chunk_size
+from fedloom.training.ring import RING, chunk_size
+
+if TYPE_CHECKING:
+    from fedloom.training.rows import AnyModel
 
 PROGRAM = 3e8  # Python, torch and polars themselves
 OF_DEVICE = 400  # positions, links to the cloud, list of samples, counts
@@ -74,7 +76,7 @@ def estimate(
     *,
     dry_run: bool = False,
     dataset: Dataset | None = None,
-    model: nn.Module | None = None,
+    model: "AnyModel | None" = None,
     n_workers: int | None = None,
     steps: float | None = None,
     aggregators: int | None = None,

@@ -13,15 +13,18 @@ all the way to the cloud.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from fedloom.grouping import signatures
 from fedloom.simulator.book import Model, settle_all
 from fedloom.training import rows
 from fedloom.training.engine import Engine
+
+if TYPE_CHECKING:
+    from fedloom.training.rows import AnyModel
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
@@ -39,7 +42,7 @@ class Features:
     inputs: the training inputs (n, ...) as they are, not standardised; labels (n,), or None if there are no classes.
     """
 
-    model: nn.Module
+    model: "AnyModel"
     engine: Engine | None
     parts: Sequence[Ints]
     label_counts: Ints

@@ -1,8 +1,7 @@
 """Runs that do not fit are refused before they are made, with what takes most and what would make it less."""
 
 from pathlib import Path
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from fedloom.data import Dataset
 from fedloom.data.settings import DrawnPartition, UserPartition
@@ -12,6 +11,10 @@ from fedloom.simulator.room import free_disk_bytes, free_memory_bytes
 from fedloom.simulator.run_sizes import sizes
 from fedloom.simulator.scenarios import Scenario
 from fedloom.training.engine import n_cores
+from fedloom.training.layers import Network
+
+if TYPE_CHECKING:
+    from fedloom.training.rows import AnyModel
 
 YEAR_S = 365.25 * 86400
 LONGEST_S = 10 * YEAR_S
@@ -33,7 +36,7 @@ def refuse_too_large(
     *,
     dry_run: bool = False,
     dataset: Dataset | None = None,
-    model: nn.Module | None = None,
+    model: "AnyModel | None" = None,
     n_workers: int | None = None,
     memory_bytes: float | None = None,
 ) -> Estimate:
@@ -68,7 +71,7 @@ def refuse_full_disk(found: Estimate, folder: Path, n_runs: int = 1) -> None:
 
 def _enough_samples(scenario: Scenario, dataset: Dataset | None) -> None:
     """Every device needs a sample; that there are too few is seen before a fleet is made."""
-    size = sizes(scenario, dataset, nn.Identity())
+    size = sizes(scenario, dataset, Network(()))
     fits = isinstance(scenario.task.partition, DrawnPartition | UserPartition)
     if not fits and 0 < size.n_train < scenario.fleet.n_devices:
         raise ValueError(

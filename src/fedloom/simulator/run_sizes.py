@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import dataclass
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING
 
 from fedloom.data import DATASETS, Dataset
 from fedloom.data.settings import DrawnPartition
 from fedloom.simulator.scenarios import Scenario
-from fedloom.training import models, rows
+from fedloom.training import networks, rows
+
+if TYPE_CHECKING:
+    from fedloom.training.rows import AnyModel
 
 MAGNET_OUTPUTS = 6
 
@@ -27,7 +28,7 @@ class Sizes:
     n_params: float
 
 
-def sizes(scenario: Scenario, dataset: Dataset | None, model: nn.Module | None) -> Sizes:
+def sizes(scenario: Scenario, dataset: Dataset | None, model: "AnyModel | None") -> Sizes:
     """Of the scenario's data and model, or of those given instead."""
     task = scenario.task
     raw_bytes = 4.0
@@ -61,18 +62,17 @@ def sizes(scenario: Scenario, dataset: Dataset | None, model: nn.Module | None) 
     )
 
 
-def _n_params(scenario: Scenario, shape: tuple[int, ...], n_outputs: int, model: nn.Module | None) -> float:
+def _n_params(scenario: Scenario, shape: tuple[int, ...], n_outputs: int, model: "AnyModel | None") -> float:
     """Values of the model; the scenario's is made without its values."""
     if model is not None:
         return float(rows.n_values(model))
     settings = scenario.task.model
     try:
-        with torch.device("meta"):
-            options = settings.model_dump(exclude={"kind"}, exclude_none=True)
-            return float(rows.n_values(models.build(settings.kind, shape, n_outputs, 0, **options)))
+        options = settings.model_dump(exclude={"kind"}, exclude_none=True)
+        return float(rows.n_values(networks.network(settings.kind, shape, n_outputs, 0, **options)))
     except ValueError:  # it does not suit the data: who builds it will say so
         return 0.0
-    except (RuntimeError, OverflowError, TypeError):  # its size is beyond what can be counted
+    except OverflowError:  # its size is beyond what can be counted
         return math.inf
 
 

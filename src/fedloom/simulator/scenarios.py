@@ -21,6 +21,7 @@ from fedloom.gate import Refused, files, json_text, shown, yaml_text
 from fedloom.gate.names import name as checked_name
 from fedloom.gate.names import name_of
 from fedloom.gate.words import one_line
+from fedloom.simulator.library import names
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
 NotNegative = Annotated[float, Field(ge=0, le=1e9)]
@@ -212,11 +213,6 @@ def _touched(path: Sequence[str], changed: Sequence[str]) -> bool:
     return any(f"{at}.".startswith(f"{key}.") or key.startswith(f"{at}.") for key in changed)
 
 
-def names() -> dict[str, Path]:
-    """The scenarios that come with FedLoom."""
-    return {path.stem: path for path in sorted(_library().glob("*.yaml"))}
-
-
 def find(source: str) -> Path:
     """The file of a scenario given by name or by path."""
     known = names()
@@ -232,13 +228,6 @@ def find(source: str) -> Path:
     close = difflib.get_close_matches(source[:100], known, n=1)
     hint = f"; did you mean {close[0]}?" if close else f"; scenarios by name: {', '.join(known)}"
     raise ScenarioError(f"there is no scenario file {_short(source)}{hint}")
-
-
-def _library() -> Path:
-    """The folder of scenarios: in the package when installed, at the root of a source tree."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "scenarios"
-    return inside if inside.is_dir() else package.parents[1] / "scenarios"
 
 
 def _changed(content: dict[str, Any], changes: Sequence[str]) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from fedloom import data
 from fedloom._random import stream
@@ -14,21 +14,24 @@ from fedloom.methods import Method
 from fedloom.simulator.features import Features
 from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.simulator.world import World
-from fedloom.training import models, rows
+from fedloom.training import networks, rows
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.engine import Engine, Task
 from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
 
+if TYPE_CHECKING:
+    from fedloom.training.rows import AnyModel
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """parts: the samples of each of K clients; label_counts (K, C)."""
+    """parts: the samples of each of K clients; label_counts (K, C). model: one's own module, or a named network as a record."""
 
     scenario: Scenario
     dataset: data.Dataset
     parts: tuple[NDArray[np.int64], ...]
     label_counts: NDArray[np.int64]
-    model: nn.Module
+    model: "AnyModel"
     rule: LocalRule
     world: World
 
@@ -72,7 +75,7 @@ def make_setting(
     seed: int,
     *,
     dataset: data.Dataset | None = None,
-    model: nn.Module | None = None,
+    model: "AnyModel | None" = None,
     parts: Sequence[NDArray[np.integer]] | None = None,
     directory: str | None = None,
 ) -> Setting:
@@ -86,7 +89,7 @@ def make_setting(
     own = _partition(scenario, dataset, parts, fleet.snapshot(0).home, seed)
     if model is None:
         options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
-        model = models.build(settings.model.kind, dataset.shape, _n_outputs(dataset), seed, **options)
+        model = networks.network(settings.model.kind, dataset.shape, _n_outputs(dataset), seed, **options)
     n_samples = np.array([len(part) for part in own], dtype=np.int64)
     label_counts = _label_counts(dataset, own)
     rule = LocalRule(

@@ -1,12 +1,12 @@
 """Running a scenario with a method: the clock, the training it asks for, and what is measured."""
 
+import functools
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from fedloom import _check, data
 from fedloom._blas import one_thread
@@ -30,6 +30,11 @@ from fedloom.training.choose import ENGINES, make_engine
 from fedloom.training.engine import Engine, Task
 from fedloom.training.rule import LocalRule
 
+if TYPE_CHECKING:
+    from torch import nn
+
+    from fedloom.training.rows import AnyModel
+
 VALIDATION = 2000  # samples
 MakeEngine = Callable[[Task, LocalRule, int], tuple[Engine, str]]
 
@@ -50,7 +55,7 @@ class Simulation:
         seed: int = 0,
         *,
         dataset: data.Dataset | None = None,
-        model: nn.Module | None = None,
+        model: "AnyModel | None" = None,
         parts: Sequence[NDArray[np.integer]] | None = None,
         directory: str | None = None,
         n_workers: int | None = None,
@@ -68,8 +73,8 @@ class Simulation:
             scenario, method, seed, dataset=dataset, model=model, parts=parts, directory=directory
         )
         self.dataset, self.parts, self.label_counts = setting.dataset, setting.parts, setting.label_counts
-        self.model, self.rule, self.world = setting.model, setting.rule, setting.world
-        self.n_params = rows.n_values(self.model)
+        self.rule, self.world = setting.rule, setting.world
+        self.n_params = rows.n_values(setting.model)
         self.engine, self.engine_name = self._make_engine(engine, n_workers)
         self._features = setting.features(self.engine)
         self._evaluation = None
@@ -148,6 +153,13 @@ class Simulation:
             row=self.federation.model.row,
         )
 
+    @functools.cached_property
+    def model(self) -> "nn.Module":
+        """The module that is trained, with its first values; a named network becomes one when it is asked for."""
+        from fedloom.training.models import as_module
+
+        return as_module(self.setting.model)
+
     @property
     def on_wave(self) -> Callable[[], None] | None:
         """Called after every batch of training inside a cloud round; `checkpoint` may be taken there."""
@@ -184,7 +196,7 @@ class Simulation:
         return Driver(
             self.method,
             self.world,
-            Model(None if self.dry_run else rows.to_row(self.model)),
+            Model(None if self.dry_run else rows.to_row(self.setting.model)),
             self._features,
             decisions,
             self._score,
@@ -264,7 +276,7 @@ class Simulation:
         if box_s is not None:
             self._warn(box_note(box_s, state.group_rounds, self.world.edge_rounds))
         if state.noise_std and not self.dry_run:
-            trained = rows.to_row(self.model)[rows.trainable_mask(self.model)]
+            trained = rows.to_row(self.setting.model)[rows.trainable_mask(self.setting.model)]
             rms = float(np.sqrt(np.mean(trained.astype(np.float64) ** 2)))
             self._warn(noise_note([state.noise_std], [1.0], rms))
 

@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from fedloom.simulator.estimate import Work, estimate
 from fedloom.simulator.room import free_memory_bytes
@@ -18,6 +16,7 @@ from fedloom.training.rule import LocalRule
 
 if TYPE_CHECKING:
     from fedloom.simulator.simulation import Simulation
+    from fedloom.training.rows import AnyModel
 
 USUAL_FLOPS = 1e10  # of a core, where nothing was measured
 LARGE = 2e8  # values of a model that is not tried
@@ -47,7 +46,7 @@ def measured_speed(simulation: "Simulation", n_workers: int | None = None, engin
     if simulation.n_params > LARGE:
         usual = USUAL_FLOPS * workers / (6 * simulation.n_params)
         return Speed(trained_s=usual, evaluated_s=3 * usual, measured=False)
-    sample_s = _forward_s(simulation.model, shape)
+    sample_s = _forward_s(simulation.setting.model, shape)
     if 3 * sample_s * batch > MEASURE_S:  # a step takes long: by what a single sample takes
         return Speed(trained_s=workers / (3 * sample_s), evaluated_s=workers / sample_s, measured=True)
     n_clients = 2 * workers
@@ -57,7 +56,7 @@ def measured_speed(simulation: "Simulation", n_workers: int | None = None, engin
         rng.integers(n_classes, size=len(x)) if n_classes else simulation.dataset.y_train[:1].repeat(len(x), axis=0)
     )
     task = Task(
-        model=simulation.model,
+        model=simulation.setting.model,
         x_train=x,
         y_train=y,
         x_test=x,
@@ -68,7 +67,7 @@ def measured_speed(simulation: "Simulation", n_workers: int | None = None, engin
     )
     rule = LocalRule(lr=1e-9, momentum=simulation.rule.momentum, clip_norm=simulation.rule.clip_norm)
     made, _ = make_engine(task, rule, 0, workers, engine)
-    row = rows.to_row(simulation.model)[None]
+    row = rows.to_row(simulation.setting.model)[None]
     try:
         trained_s = evaluated_s = 0.0
         n_steps = 1
@@ -91,12 +90,16 @@ def measured_speed(simulation: "Simulation", n_workers: int | None = None, engin
     return Speed(trained_s=n_trained / trained_s, evaluated_s=n_evaluated / evaluated_s, measured=True)
 
 
-def _forward_s(model: nn.Module, shape: tuple[int, ...]) -> float:
+def _forward_s(model: "AnyModel", shape: tuple[int, ...]) -> float:
     """Seconds of a forward pass of one sample on one core."""
+    import torch
+
+    from fedloom.training.models import as_module
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        mine, x = copy.deepcopy(model).eval(), torch.zeros((1, *shape))
+        mine, x = copy.deepcopy(as_module(model)).eval(), torch.zeros((1, *shape))
         with torch.inference_mode():
             mine(x)
             before = time.perf_counter()
@@ -115,7 +118,7 @@ def real_run(
         simulation.scenario,
         simulation.method,
         dataset=simulation.dataset,
-        model=simulation.model,
+        model=simulation.setting.model,
         n_workers=n_workers,
         steps=simulation.federation.steps_done,
         aggregators=None if place is None else int(place.topology.cover.any(axis=1).sum()),

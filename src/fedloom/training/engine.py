@@ -8,13 +8,15 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from fedloom import _check
+
+if TYPE_CHECKING:
+    from fedloom.training.rows import AnyModel
 
 Rows = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -24,14 +26,14 @@ LOSSES = ("cross-entropy", "mse")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
-    """Data, model and loss of a federation of K clients.
+    """Data, model and loss of a federation of K clients. model: the record of a named network, or any torch module.
 
     x_train (n, ...) float32 inputs, y_train (n,) int64 labels or (n, m) float32 targets; parts: for each client the
     positions of its samples in x_train. A client's batches have `batch_size` samples; an incomplete last batch of a
     pass is kept unless `drop_last`.
     """
 
-    model: nn.Module
+    model: "AnyModel"
     x_train: NDArray[np.float32]
     y_train: NDArray[np.int64] | NDArray[np.float32]
     x_test: NDArray[np.float32]
@@ -166,6 +168,10 @@ class Engine(Protocol):
     def close(self) -> None:
         """Stop the workers; an engine that was closed starts them again when used."""
         ...
+
+
+class Unsupported(ValueError):
+    """An engine cannot train this; the message says what stands in the way."""
 
 
 class NotFinite(ValueError):

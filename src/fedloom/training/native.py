@@ -1,34 +1,50 @@
 """The native engine: compiled kernels that train one client from start to finish per thread, hot in its cache.
 
-A network is taken if it is an nn.Sequential (nested ones are fine) of the layers below; anything else is refused with a
-reason, and the torch engine trains it. The kernels are built three times, for AVX-512, AVX2 and any processor; which one is
-used is decided when this module is first used. FEDLOOM_NATIVE=baseline|avx2|avx512|off overrides it.
+A network is taken if it is one of those with names, or an nn.Sequential (nested ones are fine), of the layers below; anything
+else is refused with a reason, and the torch engine trains it. For a network that is only described no torch is loaded. The
+kernels are built three times, for AVX-512, AVX2 and any processor; which one is used is decided when this module is first
+used. FEDLOOM_NATIVE=baseline|avx2|avx512|off overrides it.
 """
 
 import importlib
 import os
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from fedloom import _check
 from fedloom.training import rows as model_rows
-from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
+from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, Unsupported, n_cores
+from fedloom.training.layers import (
+    AvgPool2d,
+    BatchNorm1d,
+    BatchNorm2d,
+    Block,
+    Conv2d,
+    Dropout,
+    Flatten,
+    GroupNorm,
+    Leaf,
+    Linear,
+    MaxPool2d,
+    Network,
+    Other,
+    Plain,
+    ReLU,
+)
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import Tree, block_size, summation_order
+
+if TYPE_CHECKING:
+    from fedloom.training.rows import AnyModel
 
 BUILDS = ("avx512", "avx2", "baseline")
 EVAL_BATCH = 50
 JOBS_IN_CALL = 256  # for each thread: many, as threads wait at the end of a call, but its sums all exist at once
 CONV, LINEAR, RELU, MAX_POOL, AVG_POOL, BATCH_NORM, GROUP_NORM, DROPOUT, FLATTEN = range(9)
-
-
-class Unsupported(ValueError):
-    """The native engine cannot train this; the message says what stands in the way."""
 
 
 def load_build() -> ModuleType:
@@ -53,41 +69,27 @@ def _import(build: str) -> ModuleType:
     return importlib.import_module(f"fedloom.training._native_{build}")
 
 
-def describe(model: nn.Module, shape: Sequence[int]) -> list[list[float]]:
+def describe(model: "AnyModel", shape: Sequence[int]) -> list[list[float]]:
     """The model as the kernels see it: 19 numbers a layer. `shape` is that of one input.
 
     Columns: kind; input channels, height, width (dense: features, 0, 0); the same of the output; kernel height and width,
     padding, groups; eps, momentum, p; where weight, bias, running mean and variance stand in the model's row (-1: nowhere).
     """
-    if model.training is False:
-        raise Unsupported("the model is in evaluation mode, which could mean that parts of it are not to be trained")
+    leaves = _leaves(model)
     offsets, at = {}, 0
-    for name, tensor in model_rows.tensors(model):
-        offsets[name] = at
-        at += tensor.numel()
-    if any(not p.requires_grad for p in model.parameters()):
-        raise Unsupported("some parameters are frozen")
-    for module in model.modules():
-        if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks:
-            raise Unsupported(f"{type(module).__name__} has hooks")
+    for part in model_rows.layout(model):
+        offsets[part.name] = at
+        at += part.n_values
     here = (int(np.prod(shape)), 0, 0) if len(shape) == 1 else tuple(shape)
     layers: list[list[float]] = []
-    leaves = _leaves(model, "")
-    if leaves and isinstance(leaves[0][1], nn.Flatten):  # samples come as plain rows anyway
-        _plain_flatten(leaves[0][1])
+    if leaves and isinstance(leaves[0].layer, Flatten):  # samples come as plain rows anyway
         here, leaves = (int(np.prod(shape)), 0, 0), leaves[1:]
     if len(here) != 3:
         raise Unsupported(f"inputs of shape {tuple(shape)} are neither vectors nor images")
-    weights = [id(p) for _, layer in leaves for p in layer.parameters()]
-    if len(set(weights)) < len(weights):
-        raise Unsupported("some layers share their weights")
-    dropouts: dict[nn.Module, int] = {}  # numbered as in fedloom.training.dropout
-    for name, layer in leaves:
-        if isinstance(layer, nn.Dropout):
-            dropouts.setdefault(layer, len(dropouts) + 1)
-        numbers, here = _layer(layer, here, dropouts.get(layer, 0))
-        where = [offsets.get(f"{name}{field}", -1) for field in ("weight", "bias", "running_mean", "running_var")]
-        layers.append([*numbers, *where])
+    for leaf in leaves:
+        numbers, here = _layer(leaf.layer, here, leaf.dropout)
+        fields = ("weight", "bias", "running_mean", "running_var")
+        layers.append([*numbers, *(offsets.get(f"{leaf.name}{field}", -1) for field in fields)])
     if here[1]:
         raise Unsupported("its output is an image, not a vector")
     if not any(layer[15] >= 0 for layer in layers):
@@ -95,87 +97,68 @@ def describe(model: nn.Module, shape: Sequence[int]) -> list[list[float]]:
     return layers
 
 
-def _leaves(model: nn.Module, prefix: str) -> list[tuple[str, nn.Module]]:
-    """Layers in the order they are applied, with the prefix of their parameters' names."""
-    if type(model) is not nn.Sequential:
-        if list(model.children()):
-            raise Unsupported(f"{type(model).__name__} is not an nn.Sequential")
-        return [(prefix, model)]
-    return [leaf for name, child in model._modules.items() if child for leaf in _leaves(child, f"{prefix}{name}.")]
+def _leaves(model: "AnyModel") -> list[Leaf]:
+    """The layers of a network as they are applied; of a module if they can be read from it."""
+    if not isinstance(model, Network):
+        from fedloom.training.reading import leaves_of
+
+        return leaves_of(model)
+    for layer in model.layers:
+        if isinstance(layer, Block):
+            raise Unsupported(f"{type(layer).__name__} is not an nn.Sequential")
+    found: list[Leaf] = []
+    n_dropouts = 0
+    for name, leaf in model.leaves():
+        n_dropouts += isinstance(leaf, Dropout)
+        found.append(Leaf(f"{name}.", leaf, n_dropouts if isinstance(leaf, Dropout) else 0))
+    return found
 
 
-def _layer(layer: nn.Module, here: tuple[int, ...], n_dropouts: int) -> tuple[list[float], tuple[int, int, int]]:
+def _layer(layer: Plain, here: tuple[int, ...], dropout: int) -> tuple[list[float], tuple[int, int, int]]:
     """The first 15 numbers of a layer and the shape it gives."""
     c, h, w = here
     out = (c, h, w)
     kernel, options = [0, 0, 0, 0, 0], [0.0, 0.0, 0.0]
-    kind = type(layer)
-    if kind is nn.Conv2d and h:
-        assert isinstance(layer, nn.Conv2d)
-        if layer.stride != (1, 1) or layer.dilation != (1, 1) or layer.groups != 1 or layer.padding_mode != "zeros":
+    name = layer.name if isinstance(layer, Other) else type(layer).__name__
+    if isinstance(layer, Conv2d) and h:
+        if layer.stride != 1:
             raise Unsupported("a Conv2d has a stride, dilation, groups or a padding mode")
-        kh, kw = layer.kernel_size
-        if isinstance(layer.padding, str):
-            if layer.padding == "same" and not (kh % 2 and kw % 2):
-                raise Unsupported("a Conv2d has padding 'same' with an even kernel")
-            ph, pw = (kh // 2, kw // 2) if layer.padding == "same" else (0, 0)
-        else:
-            ph, pw = (int(p) for p in layer.padding)
-        if layer.in_channels != c:
-            raise Unsupported(f"a Conv2d expects {layer.in_channels} channels and gets {c}")
-        out = (layer.out_channels, h + 2 * ph - kh + 1, w + 2 * pw - kw + 1)
+        (kh, kw), (ph, pw) = layer.kernel, layer.padding
+        if layer.inputs != c:
+            raise Unsupported(f"a Conv2d expects {layer.inputs} channels and gets {c}")
+        out = (layer.outputs, h + 2 * ph - kh + 1, w + 2 * pw - kw + 1)
         kernel = [kh, kw, ph, pw, 0]
         number = CONV
-    elif kind is nn.Linear and not h:
-        assert isinstance(layer, nn.Linear)
-        if layer.in_features != c:
-            raise Unsupported(f"a Linear expects {layer.in_features} features and gets {c}")
-        out, number = (layer.out_features, 0, 0), LINEAR
-    elif kind is nn.ReLU:
+    elif isinstance(layer, Linear) and not h:
+        if layer.inputs != c:
+            raise Unsupported(f"a Linear expects {layer.inputs} features and gets {c}")
+        out, number = (layer.outputs, 0, 0), LINEAR
+    elif isinstance(layer, ReLU):
         number = RELU
-    elif kind in (nn.MaxPool2d, nn.AvgPool2d) and h:
-        _two_by_two(layer)
-        out, number = (c, h // 2, w // 2), MAX_POOL if kind is nn.MaxPool2d else AVG_POOL
-    elif (kind is nn.BatchNorm2d and h) or (kind is nn.BatchNorm1d and not h):
-        assert isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d)
-        if layer.momentum is None or layer.num_features != c or not layer.track_running_stats:
+    elif isinstance(layer, MaxPool2d | AvgPool2d) and h:
+        if layer not in (MaxPool2d(2, 2), AvgPool2d(2)):
+            raise Unsupported(f"{name} is not a plain 2x2 pooling")
+        out, number = (c, h // 2, w // 2), MAX_POOL if isinstance(layer, MaxPool2d) else AVG_POOL
+    elif (isinstance(layer, BatchNorm2d) and h) or (isinstance(layer, BatchNorm1d) and not h):
+        if layer.channels != c:
             raise Unsupported("a BatchNorm has no momentum, no running statistics or another number of features")
         options = [layer.eps, layer.momentum, 0.0]
         number = BATCH_NORM
-    elif kind is nn.GroupNorm and h:
-        assert isinstance(layer, nn.GroupNorm)
-        if layer.num_channels != c:
-            raise Unsupported(f"a GroupNorm expects {layer.num_channels} channels and gets {c}")
-        kernel, options, number = [0, 0, 0, 0, layer.num_groups], [layer.eps, 0.0, 0.0], GROUP_NORM
-    elif kind is nn.Dropout:
-        assert isinstance(layer, nn.Dropout)
+    elif isinstance(layer, GroupNorm) and h:
+        if layer.channels != c:
+            raise Unsupported(f"a GroupNorm expects {layer.channels} channels and gets {c}")
+        kernel, options, number = [0, 0, 0, 0, layer.groups], [layer.eps, 0.0, 0.0], GROUP_NORM
+    elif isinstance(layer, Dropout):
         if layer.p >= 1:
             raise Unsupported("a Dropout drops everything")
-        kernel, options, number = [0, 0, 0, 0, n_dropouts], [0.0, 0.0, layer.p], DROPOUT
-    elif kind is nn.Flatten and h:
-        _plain_flatten(layer)
+        kernel, options, number = [0, 0, 0, 0, dropout], [0.0, 0.0, layer.p], DROPOUT
+    elif isinstance(layer, Flatten) and h:
         out, number = (c * h * w, 0, 0), FLATTEN
     else:
-        raise Unsupported(f"{kind.__name__} on {'images' if h else 'vectors'} is not among its layers")
+        raise Unsupported(f"{name} on {'images' if h else 'vectors'} is not among its layers")
     if min(out) < 0 or (h and number != FLATTEN and min(out) < 1):
-        raise Unsupported(f"{kind.__name__} leaves nothing of images of {h}x{w}")
+        raise Unsupported(f"{name} leaves nothing of images of {h}x{w}")
     return [number, c, h, w, *out, *kernel, *options], (out[0], out[1], out[2])
-
-
-def _plain_flatten(layer: nn.Module) -> None:
-    assert isinstance(layer, nn.Flatten)
-    if (layer.start_dim, layer.end_dim) != (1, -1):
-        raise Unsupported("a Flatten keeps some dimensions")
-
-
-def _two_by_two(layer: Any) -> None:
-    def pair(value: Any) -> tuple[int, int]:
-        return (value, value) if isinstance(value, int) else tuple(value)
-
-    plain = pair(layer.kernel_size) == pair(layer.stride) == (2, 2) and pair(layer.padding) == (0, 0)
-    odd = layer.ceil_mode or getattr(layer, "return_indices", False) or pair(getattr(layer, "dilation", 1)) != (1, 1)
-    if not plain or odd or getattr(layer, "divisor_override", None) is not None:
-        raise Unsupported(f"{type(layer).__name__} is not a plain 2x2 pooling")
 
 
 class NativeEngine:

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from fedloom import _check
 from fedloom.training import rows as model_rows
 from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, n_cores
+from fedloom.training.ring import RING, chunk_size
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import block_size, summation_order
-from fedloom.training.torch_pool import RING, Call, Pool, chunk_size, message_cuts
+from fedloom.training.torch_pool import Call, Pool, message_cuts
 from fedloom.training.torch_sums import RangeSums
 from fedloom.training.torch_trainer import EVAL_BATCH, Trainer
 

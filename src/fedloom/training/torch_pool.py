@@ -19,12 +19,9 @@ from typing import Any, NamedTuple
 import torch
 
 from fedloom.training.orphans import end_with
-from fedloom.training.sums import LARGE_MODEL
+from fedloom.training.ring import CHUNK, RING, chunk_size
 from fedloom.training.torch_sums import Entries, RangeSums, ranges
 from fedloom.training.torch_trainer import Trainer
-
-CHUNK = 4  # most jobs in one message to a worker
-RING = 3  # messages whose results may be waiting, per worker
 
 Call = tuple[Any, ...]  # the name of a worker's method, and its arguments
 
@@ -217,11 +214,6 @@ def _work(pipe: Connection, drivers_ends: list[Connection], worker: _Worker, par
                 pipe.send(answer)
             except (BrokenPipeError, ConnectionResetError):
                 return
-
-
-def chunk_size(n_params: float) -> int:
-    """Most jobs in one message to a worker: one if models are large, so that few results wait in memory."""
-    return CHUNK if n_params <= LARGE_MODEL else 1
 
 
 def message_cuts(n_jobs: int, n_workers: int, chunk: int = CHUNK) -> list[int]:

@@ -16,6 +16,7 @@ from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Task
+from fedloom.training.models import as_module
 from fedloom.training.rule import LocalRule
 
 EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
@@ -26,7 +27,7 @@ class Trainer:
 
     def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
         self.task, self.rule, self.seed = task, rule, seed
-        self.model = copy.deepcopy(task.model)  # engines may share a task
+        self.model = copy.deepcopy(as_module(task.model))  # engines may share a task
         self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
         self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]
