@@ -34,7 +34,11 @@ GB = 1e9
             "models of 1,000,014,000,004 values",
             "smaller task.model",
         ),
-        (["task.model={kind: mlp, hidden: [1" + "0" * 18 + "]}"], "models of countless values", "smaller task.model"),
+        (
+            ["task.model={kind: mlp, hidden: [1" + "0" * 18 + "]}"],
+            "models of 13,000,000,000,000,000,000 values",
+            "smaller task.model",
+        ),
         (["task.gaussian.n_train=1000000000000"], "1,000,000,000,080 samples", "a smaller dataset"),
         (["fleet.cells={kind: grid, shape: hex, n: 1000000000}"], "models of", "fewer cells"),
         (
