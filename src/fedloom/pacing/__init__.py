@@ -13,17 +13,13 @@ from fedloom.pacing.contribution import (
 from fedloom.pacing.deadline import fit_units, fixed_deadline, interval_s, median_iqr
 from fedloom.pacing.pace import Offer, Pace, lockstep
 from fedloom.pacing.periods import (
-    EdgeRounds,
     Periods,
     PeriodSchedule,
     Progress,
     aggregation_steps,
-    check_edge_rounds,
-    fixed_edge_rounds,
     ladder_note,
     lr_ladder,
     n_rounds,
-    periods_at,
     staged,
 )
 from fedloom.pacing.staleness_bound import StalenessBound, may_start, next_bound
@@ -31,7 +27,6 @@ from fedloom.pacing.time_box import box_note, rounds_in_box
 from fedloom.pacing.time_sharing import equal_shares, time_sharing
 
 __all__ = [
-    "EdgeRounds",
     "Offer",
     "Pace",
     "PeriodSchedule",
@@ -40,14 +35,12 @@ __all__ = [
     "StalenessBound",
     "aggregation_steps",
     "box_note",
-    "check_edge_rounds",
     "client_update_s",
     "cluster_update_s",
     "equal_shares",
     "extra_updates",
     "fit_units",
     "fixed_deadline",
-    "fixed_edge_rounds",
     "gate",
     "idle_s",
     "interval_s",
@@ -58,7 +51,6 @@ __all__ = [
     "may_start",
     "median_iqr",
     "n_rounds",
-    "periods_at",
     "next_bound",
     "round_s",
     "rounds_in_box",

@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.pacing import EdgeRounds, check_edge_rounds, lockstep
+from fedloom.pacing import lockstep
+from fedloom.pacing.periods import EdgeRounds, check_edge_rounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
 from fedloom.protocol.messages import Action, Again, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Send

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from fedloom.mixing import Arrivals
 from fedloom.mixing.merges import MergeEdge
-from fedloom.pacing import EdgeRounds, Offer
+from fedloom.pacing import Offer
+from fedloom.pacing.periods import EdgeRounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.flight import Flight
 from fedloom.protocol.messages import (

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedloom.pacing import EdgeRounds, Offer, Pace, check_edge_rounds, lockstep
+from fedloom.pacing import Offer, Pace, lockstep
+from fedloom.pacing.periods import EdgeRounds, check_edge_rounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
 from fedloom.protocol.flight import Flight

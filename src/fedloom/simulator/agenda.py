@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from fedloom.methods import Method
-from fedloom.pacing import Periods, Progress, periods_at
+from fedloom.pacing import Periods, Progress
+from fedloom.pacing.periods import periods_at
 from fedloom.simulator.held import Held
 from fedloom.simulator.world import World
 

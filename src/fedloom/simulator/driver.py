@@ -16,7 +16,7 @@ import numpy as np
 from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
 from fedloom.methods import Method
-from fedloom.pacing import fixed_edge_rounds
+from fedloom.pacing.periods import fixed_edge_rounds
 from fedloom.protocol import Edge, Federation
 from fedloom.protocol.messages import (
     Action,
