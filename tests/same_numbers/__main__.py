@@ -1,5 +1,6 @@
 """python -m tests.same_numbers FILE: write digests, or compare with those that are there. Run in the root of the project."""
 
+import argparse
 import json
 import sys
 import time
@@ -10,8 +11,13 @@ from same_numbers.cases import cases, digests
 
 
 def main() -> int:
-    file = Path(sys.argv[1])
-    only = sys.argv[2] if len(sys.argv) > 2 else ""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="of digests: written if it is not there, else compared")
+    parser.add_argument(
+        "only", nargs="?", default="", help='only cases whose name has this in it, as in "small roaming "'
+    )
+    options = parser.parse_args()
+    file, only = options.file, options.only
     known = json.loads(file.read_text()) if file.exists() else None
     found, wrong, begun = {}, [], time.perf_counter()
     for name, make in cases():
