@@ -64,7 +64,7 @@ def test_nobody_waits_for_a_group_that_sleeps():
 
 
 def test_the_bound_moves_by_how_fast_accuracy_rises():
-    world = three_groups(bound=StalenessBound(s_max=2), adapt_every=2)
+    world = three_groups(bound=StalenessBound(s_max=2, adapt_every=2))
     cloud = world.cloud
     assert reported(world, 0, 10.0)[1:] == [("Score", 0)]
     assert world.done(cloud.mode.scored(cloud, 0, 0.1, 10.0), 10.0) == [("Down", 0, 4)]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from faults.trial import tried
 
-from fedloom.protocol import Async, Barrier, Cloud, Device, Edge, Flight, Immediate, Roster, Rounds
+from fedloom.protocol import Async, Barrier, Cloud, Device, Edge, Flight, Immediate, Roster
+from fedloom.protocol.rounds import Together
 
 
 def around(owner, name, change):
@@ -84,15 +85,15 @@ def drops(finish, mode, cloud):
 
 BROKEN = {
     "an arrival is merged and kept": (around(Async, "arrived", merged_and_kept), "are merged twice"),
-    "who was in time is left out": (around(Rounds, "_close", one_short), "arrived in time at group . and were not"),
+    "who was in time is left out": (around(Together, "_close", one_short), "arrived in time at group . and were not"),
     "who was in time is merged later": (
-        around(Rounds, "_close", one_put_off),
+        around(Together, "_close", one_put_off),
         "arrived in time at group . and were not",
     ),
     "an edge that begins anew counts from zero": (around(Edge, "anew", back), "counts went back"),
     "a cloud takes up an old model": (around(Cloud, "recover", oldest), "is known"),
     "orders are obeyed twice": ((Edge, "_is_copy", obeys), "did not wait for"),
-    "copies of orders are worked on": (around(Device, "ordered", works_again), "Stuck"),
+    "copies of orders are worked on": (around(Device, "ordered", works_again), "begins job . after job"),
     "tickets are not looked at": (
         (Flight, "missing", lambda flight, tickets: np.isinf(flight.arrives_s) & (tickets[flight.client] >= 0)),
         "never arrived",
@@ -106,7 +107,7 @@ BROKEN = {
         "idle, and should",
     ),
     "alarms of earlier rounds close this one": (
-        (Rounds, "due", lambda mode, edge, event: mode._close(edge, event.at_s) if edge.rounds_left > 0 else []),
+        (Together, "due", lambda mode, edge, event: mode._close(edge, event.at_s) if edge.rounds_left > 0 else []),
         "did not wait for",
     ),
     "a bound on staleness does not bind": (around(Immediate, "_restart", unbound), "go on . ahead of"),

@@ -99,3 +99,11 @@ def test_who_has_brought_an_update_that_waits_waits_with_it_though_it_has_gone(r
     roster.late = [leave(roster, 0, arrives_s=1.0)]
     assert roster.forget(ids(0), 4.0) == []
     assert roster.idle(ids(0), 4.0).tolist() == [] and roster.late[0].names == [(0, 0)]
+
+
+def test_whose_last_job_is_forgotten_is_free_though_an_older_update_of_it_waits(roster):
+    roster.late = [leave(roster, 0, arrives_s=1.0)]
+    roster.busy_until[0] = 1.0
+    roster.late.append(leave(roster, 0))  # sent again before the round closes that merges the first
+    assert roster.forget(ids(0), 4.0) == [] and [f.names for f in roster.late] == [[(0, 0)]]
+    assert roster.idle(ids(0), 4.0).tolist() == [0]

@@ -1,6 +1,7 @@
 """python -m tests.same_numbers FILE [PART]: write digests, or compare with those that are there; of the cases whose names contain
 PART, such as "small plain" or "cells-overlap". Run in the root of the project."""
 
+import argparse
 import json
 import sys
 import time
@@ -11,11 +12,13 @@ from same_numbers.cases import cases, digests
 
 
 def main() -> int:
-    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
-        print(__doc__)
-        return 2
-    file = Path(sys.argv[1])
-    only = sys.argv[2] if len(sys.argv) > 2 else ""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="of digests: written if it is not there, else compared")
+    parser.add_argument(
+        "only", nargs="?", default="", help='only cases whose name has this in it, as in "small roaming "'
+    )
+    options = parser.parse_args()
+    file, only = options.file, options.only
     known = json.loads(file.read_text()) if file.exists() else None
     found, wrong, begun = {}, [], time.perf_counter()
     for name, make in cases():

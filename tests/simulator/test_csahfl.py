@@ -376,7 +376,7 @@ def test_squads_work_together_and_upload_in_turn():
     assert seen[0][0] == 8.0
     # second time from 3: mean 9, nobody else merged: s = 0: (3 + 9) / 2
     assert seen[0][1] == pytest.approx((3 + 9) / 2)
-    assert federation._n_updates == 4
+    assert federation.errands.n_updates == 4
     assert time_sharing([4, 1, 6, 6.5], 1.5).tolist() == [5.5, 2.5, 7.5, 9.0]  # by hand
 
 

@@ -39,7 +39,7 @@ def test_members_are_those_at_home_when_the_round_opens():
     # edge 1 runs its first round, without anybody, in no time, and its second with client 1, if it is idle: it is not, until 5 s
     assert sent == [(1, [0, 0], [0, 1], 0.0), (2, [0], [0], 5.0), (3, [0, 0], [0, 1], 6.0)]
     assert seen[0][0] == 11.0
-    assert federation.scenes.handovers == 2 and federation._n_updates == 5
+    assert federation.scenes.handovers == 2 and federation.errands.n_updates == 5
 
 
 def test_a_late_update_is_merged_once_where_its_client_is():
@@ -51,7 +51,7 @@ def test_a_late_update_is_merged_once_where_its_client_is():
     at = late.client.tolist().index(1)
     # edge 1 closes at 9, 18, 27: the update, there at 25, is merged at 27 in its third round
     assert (late.merged_s[at], late.merged_at[at], late.late[at], late.moved[at]) == (27.0, 1, True, True)
-    assert federation._n_updates == 4 + 4 + 1
+    assert federation.errands.n_updates == 4 + 4 + 1
     # edge 1: 0 + 8 * 100 / 3 / 200 at age 2; edge 0: 4; by data of those attached: 1 to 2
     assert seen[0][1] == pytest.approx((4 + 2 * 8 / 3 / 2) / 3)
 

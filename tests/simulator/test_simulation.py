@@ -9,7 +9,7 @@ from fedloom.data import gaussian_mixture
 from fedloom.grouping import all_cells
 from fedloom.methods import METHODS, Grouping, Local
 from fedloom.mixing import CloudLinear, Linear, by_split_size, polynomial_cloud, polynomial_edge
-from fedloom.pacing import median_iqr
+from fedloom.pacing import StalenessBound, median_iqr
 from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.training.models import mlp
@@ -200,7 +200,7 @@ def test_a_method_is_composed_of_parts():
         (lambda: TimeBox(seconds=-1.0), "box_s must be above 0, got -1"),
         (lambda: Barrier(warmup=-1), "warmup must be a whole number of at least 0, got -1"),
         (lambda: Barrier(cluster_share=1.5), r"cluster_share must be between 0 and 1, got 1\.5"),
-        (lambda: Immediate(adapt_every=-1), "adapt_every must be a whole number of at least 0, got -1"),
+        (lambda: StalenessBound(adapt_every=-1), "adapt_every must be a whole number of at least 0, got -1"),
     ],
 )
 def test_bad_parts_are_explained(wrong, message):
@@ -213,8 +213,10 @@ def test_bad_parts_are_explained(wrong, message):
     [
         *((Async, name) for name in ("pace", "seconds")),
         *((Rounds, name) for name in ("seconds", "warmup")),
+        (TimeBox, "rounds"),  # it holds as many as fit
         *((Immediate, name) for name in ("cluster_share", "warmup", "drop_late", "uplink")),
         *((Barrier, name) for name in ("bound", "adapt_every")),
+        (Immediate, "adapt_every"),  # without a bound there is nothing to adapt
         *((NoCloud, name) for name in ("cluster_share", "warmup", "drop_late", "uplink", "bound", "adapt_every")),
     ],
 )

@@ -66,7 +66,7 @@ class Watched(Driver):
     def check_updates(self):
         """Whatever was sent has been merged or is under way, or was dropped, if the cloud does that."""
         found = len(self.merged) + sum(map(len, self.machines.flights()))
-        assert self._n_updates == len(self.merged)
+        assert self.errands.n_updates == len(self.merged)
         assert self.sent == found or (self.method.cloud == Barrier(drop_late=True) and self.sent > found)
 
     def check(self, simulation):

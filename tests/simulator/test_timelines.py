@@ -67,7 +67,7 @@ def test_deadline_with_late_arrivals():
     assert [t for t, _ in seen] == [25.0, 42.5, 67.5]
     assert [m for _, m in seen] == pytest.approx([1.5, 3.25, 4.25], abs=1e-6)
     assert federation.errands.n_late == 3  # client 2 in round 1, client 1 in round 2, client 2 in round 3
-    assert federation._n_updates == 2 + 2 + 2
+    assert federation.errands.n_updates == 2 + 2 + 2
 
 
 def test_late_updates_cross_cloud_rounds_and_are_used_once():
@@ -77,11 +77,11 @@ def test_late_updates_cross_cloud_rounds_and_are_used_once():
     # client 1 is sent at 0 and arrives at 100; until then rounds hold client 0 only and last 1 s (after the first: 10 s)
     times = [t for t, _ in seen]
     assert times[0] == 10.0 and times[1] == 11.0
-    assert federation._n_updates == 12  # client 0 twelve times, client 1 not yet: 10 + 11 s < 100 s
+    assert federation.errands.n_updates == 12  # client 0 twelve times, client 1 not yet: 10 + 11 s < 100 s
     models = [m for _, m in seen]
     assert models == pytest.approx(list(range(1, 13)))
     seen, federation = play(method, world(place), adding(1, 64), 92)
-    assert federation._n_updates == 93 and seen[90][0] == 100.0
+    assert federation.errands.n_updates == 93 and seen[90][0] == 100.0
     # merged at 100 s with staleness 90: 1 / 2 + 64 / 2 / 91 on top of client 0's 90
     assert seen[90][1] == pytest.approx(90 + 1 / 2 + 64 / 2 / 91, rel=1e-6)
 
@@ -116,7 +116,7 @@ def test_updates_that_reach_an_asynchronous_edge_while_it_waits_for_the_cloud_ar
     after_first = 2 * 2 / 3 + 100 / 3
     # client 0 and 1 are sent from there; client 0 is back at 13: it was sent at 12 from w = 2 ... see below
     assert seen[1][0] == 23.0
-    assert federation._n_updates == 4
+    assert federation.errands.n_updates == 4
     # client 0 was sent when the round opened (from 2, 2 merges done); one merge later: s = 1
     assert seen[1][1] == pytest.approx(after_first / 2 + 3 / 2)
 
@@ -256,7 +256,7 @@ def test_asynchronous_arrivals_at_the_same_moment():
     method = hierfedavg().with_(edge=Async(), merge_edge=Linear(polynomial_edge()))
     seen, federation = play(method, world(place, edge_rounds=3), adding(1, 1, 1, 1), 2)
     # three rounds of four merges: all four arrive at 1, 2 and 3 s
-    assert [t for t, _ in seen] == [3.0, 6.0] and federation._n_updates == 24
+    assert [t for t, _ in seen] == [3.0, 6.0] and federation.errands.n_updates == 24
 
 
 def test_asynchronous_rounds_have_all_their_merges_on_ties_and_behind_a_slow_backhaul():
@@ -264,10 +264,10 @@ def test_asynchronous_rounds_have_all_their_merges_on_ties_and_behind_a_slow_bac
     method = hierfedavg().with_(edge=Async(), merge_edge=Linear(polynomial_edge()))
     seen, federation = play(method, world(place, edge_rounds=3), adding(1, 1), 1)
     # merges at 2, 3 | 4, 6 | 6, 8: both clients arrive at 6, the first of them ends round 2
-    assert seen[0][0] == 8.0 and federation._n_updates == 6
+    assert seen[0][0] == 8.0 and federation.errands.n_updates == 6
     place = snapshot([2.0, 3.0], [[1, 1]], backhaul_down_s=10)
     _, federation = play(method, world(place, edge_rounds=2), adding(1, 1), 3)
-    assert federation._n_updates == 3 * 2 * 2
+    assert federation.errands.n_updates == 3 * 2 * 2
 
 
 def test_cells_without_clients_do_not_count():
@@ -286,7 +286,7 @@ def test_a_cell_that_empties_sleeps_and_wakes_up_with_an_immediate_cloud():
         )
         seen, federation = play(method, world(both, one, one, both, both, both), adding(1, 1), 6)
         times = [t for t, _ in seen]
-        assert times == sorted(times) and federation._n_updates >= 10
+        assert times == sorted(times) and federation.errands.n_updates >= 10
         assert not federation.machines.edges[1].asleep
 
 

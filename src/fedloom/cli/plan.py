@@ -3,18 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from fedloom.cli.show import notes, out, progress
+from fedloom.cli.plan_output import say
+from fedloom.cli.show import progress
 from fedloom.gate.names import folder_name
 
 K_MEANS = "k-means"
 BUDGETS = {"camu": "camu_ungated"}  # methods that get the energy of another as their budget
-MOST_CLUSTERS = 20  # shown one by one
 STAGES = ("reading", "choosing heads and clusters", "comparing", "drawing")
 
 
@@ -43,97 +41,130 @@ def plan_fleet(
         task = bar.add_task(STAGES[0], total=len(STAGES), figures="")
 
         def stage(name: str) -> None:
-            bar.update(task, description=name, completed=STAGES.index(name))
+            bar.update(task, description=name, completed=STAGES.index(name), figures="")
 
-        import numpy as np
+        def watch(figures: str) -> None:
+            bar.update(task, figures=figures)
 
-        from fedloom._random import stream
-        from fedloom.fleet.table import read_fleet, read_gradients
-        from fedloom.planning import (
-            Work,
-            devices_of,
-            k_means_plans,
-            lonely_devices,
-            make_plan,
-            missing_columns,
-            weak_links,
-        )
-        from fedloom.planning.link_budget import DAY_S
-        from fedloom.record import plan_words
         from fedloom.record.plan_files import write_plan
-        from fedloom.record.plan_tables import Planned, summary
-        from fedloom.simulator import make_method
+        from fedloom.record.plan_tables import summary
 
         where = folder or Path("plans") / folder_name(f"{file.stem}-{method.partition(':')[0]}")
         if where.exists() and not where.is_dir():
             raise ValueError(f"{where} is a file; --out is the folder for the plan")
-        table = read_fleet(file)
-        rows = None if gradients is None else read_gradients(gradients, table.n_devices)
-        if capacity is not None and table.capacity is not None:
-            raise ValueError(f"{file} has a column capacity already; leave out --capacity or the column")
-        place = np.asarray(table.position_m.mean(axis=0)) if server is None else table.to_metres(_point(server))
-        devices = devices_of(table, place, capacity=capacity, gradients=rows, bandwidth_hz=bandwidth_hz)
-        size, model_words = _model_bytes(model_bytes, model, len(table.labels))
-        work = Work(model_bytes=size, local_steps=local_steps, edge_rounds=edge_rounds)
-
-        if lonely := lonely_devices(devices, 8.0 * size, DAY_S):
-            raise ValueError(plan_words.lonely_words(table.ids, lonely, devices, size))
-
+        size, model_words, fleet = _read(file, server, gradients, capacity, bandwidth_hz, model_bytes, model)
+        work = _work(size, local_steps, edge_rounds)
         stage(STAGES[1])
         chosen, own = _method(
             method,
-            devices,
+            fleet.devices,
             alpha,
             candidates,
             exact,
-            lambda k, objective: bar.update(task, figures=f"{k} heads, objective {objective:.4f}"),
+            lambda k, objective: watch(f"{k} heads, objective {objective:.4f}"),
         )
-        near = make_method("geographic")
-        sweep = k_means_plans(
-            devices,
-            near.with_(name=K_MEANS),
-            work,
-            stream(seed, "plan"),
-            lambda k: bar.update(task, figures=f"k-means, {k} clusters"),
-        )
-        if chosen.name == K_MEANS:
-            plan = sweep.plans[K_MEANS]
-        else:
-            plan = make_plan(devices, chosen, work, stream(seed, "plan"))
-        if weak := weak_links(devices, plan, 8.0 * size, DAY_S):
-            raise ValueError(plan_words.refusal_words(table.ids, weak, plan, size))
-
-        bar.update(task, figures="")
+        plan, sweep = _plan(fleet, chosen, work, seed, watch)
         stage(STAGES[2])
-        others = _simple_plans(devices, chosen, plan, work, sweep, seed)
-        simple = tuple(others)
-        if chosen.name in BUDGETS:
-            comparable = make_plan(devices, make_method(BUDGETS[chosen.name]), work, stream(seed, "plan"))
-            others[comparable.name] = comparable
-        said = _assumptions(table, server, model_words, chosen, own, devices.link.bandwidth_hz)
-        said += _remarks(table, devices, chosen, plan, others, sweep)
-        if exact:
-            said.insert(0, plan_words.proof_words(plan, int(devices.candidate.sum())))
-        planned = Planned(
-            title=file.stem,
-            table=table,
-            devices=devices,
-            work=work,
-            seed=seed,
-            plan=plan,
-            others=others,
-            missing=missing_columns(table, chosen.needs, rows is not None),
-            notes=said,
-            simple=simple,
-            warnings=_slow_links(table.ids, devices, plan, others, 8.0 * size),
-        )
+        said = _assumptions(fleet.table, server, model_words, chosen, own, fleet.devices.link.bandwidth_hz)
+        planned = _compared(file.stem, fleet, chosen, work, seed, plan, sweep, said, exact)
         stage(STAGES[3])
         files = write_plan(planned, where)
         bar.update(task, description="planned", completed=len(STAGES))
     if as_json:
         typer.echo(json.dumps(summary(planned) | {"files": {name: str(path) for name, path in files.items()}}))
     else:
-        _say(planned, files, quiet)
+        say(planned, files, quiet)
+
+
+class _Fleet(NamedTuple):
+    """The table, the devices in it, and whether their gradients are known."""
+
+    table: Any
+    devices: Any
+    with_gradients: bool
+
+
+def _read(
+    file: Path,
+    server: str | None,
+    gradients: Path | None,
+    capacity: int | None,
+    bandwidth_hz: float,
+    model_bytes: int | None,
+    model: str | None,
+) -> tuple[int, str, _Fleet]:
+    """Bytes of a model, where that comes from, and the fleet; refused if a device hears nobody."""
+    import numpy as np
+
+    from fedloom.fleet.table import read_fleet, read_gradients
+    from fedloom.planning import devices_of, lonely_devices
+    from fedloom.planning.link_budget import DAY_S
+    from fedloom.record import plan_words
+
+    table = read_fleet(file)
+    rows = None if gradients is None else read_gradients(gradients, table.n_devices)
+    if capacity is not None and table.capacity is not None:
+        raise ValueError(f"{file} has a column capacity already; leave out --capacity or the column")
+    place = np.asarray(table.position_m.mean(axis=0)) if server is None else table.to_metres(_point(server))
+    devices = devices_of(table, place, capacity=capacity, gradients=rows, bandwidth_hz=bandwidth_hz)
+    size, model_words = _model_bytes(model_bytes, model, len(table.labels))
+    if lonely := lonely_devices(devices, 8.0 * size, DAY_S):
+        raise ValueError(plan_words.lonely_words(table.ids, lonely, devices, size))
+    return size, model_words, _Fleet(table, devices, rows is not None)
+
+
+def _work(model_bytes: int, local_steps: int, edge_rounds: int) -> Any:
+    from fedloom.planning import Work
+
+    return Work(model_bytes=model_bytes, local_steps=local_steps, edge_rounds=edge_rounds)
+
+
+def _plan(fleet: _Fleet, chosen: Any, work: Any, seed: int, watch: Callable[[str], None]) -> tuple[Any, Any]:
+    """The plan, refused if one of its links never ends, and those of k-means."""
+    from fedloom._random import stream
+    from fedloom.planning import k_means_plans, make_plan, weak_links
+    from fedloom.planning.link_budget import DAY_S
+    from fedloom.record import plan_words
+    from fedloom.simulator import make_method
+
+    devices, near = fleet.devices, make_method("geographic").with_(name=K_MEANS)
+    sweep = k_means_plans(devices, near, work, stream(seed, "plan"), lambda k: watch(f"k-means, {k} clusters"))
+    plan = sweep.plans[K_MEANS] if chosen.name == K_MEANS else make_plan(devices, chosen, work, stream(seed, "plan"))
+    if weak := weak_links(devices, plan, 8.0 * work.model_bytes, DAY_S):
+        raise ValueError(plan_words.refusal_words(fleet.table.ids, weak, plan, work.model_bytes))
+    return plan, sweep
+
+
+def _compared(
+    title: str, fleet: _Fleet, chosen: Any, work: Any, seed: int, plan: Any, sweep: Any, said: list[str], exact: bool
+) -> Any:
+    """The plan beside simple ones, with what a reader should know. said: what was assumed."""
+    from fedloom._random import stream
+    from fedloom.planning import make_plan, missing_columns
+    from fedloom.record import plan_words
+    from fedloom.record.plan_tables import Planned
+    from fedloom.simulator import make_method
+
+    table, devices, with_gradients = fleet
+    others = _simple_plans(devices, chosen, plan, work, sweep, seed)
+    simple = tuple(others)
+    if chosen.name in BUDGETS:
+        comparable = make_plan(devices, make_method(BUDGETS[chosen.name]), work, stream(seed, "plan"))
+        others[comparable.name] = comparable
+    proof = [plan_words.proof_words(plan, int(devices.candidate.sum()))] if exact else []
+    return Planned(
+        title=title,
+        table=table,
+        devices=devices,
+        work=work,
+        seed=seed,
+        plan=plan,
+        others=others,
+        missing=missing_columns(table, chosen.needs, with_gradients),
+        notes=[*proof, *said, *_remarks(table, devices, chosen, plan, others, sweep)],
+        simple=simple,
+        warnings=_slow_links(table.ids, devices, plan, others, 8.0 * work.model_bytes),
+    )
 
 
 def _simple_plans(devices: Any, chosen: Any, plan: Any, work: Any, sweep: Any, seed: int) -> dict[str, Any]:
@@ -311,66 +342,3 @@ def _slow_links(ids: Any, devices: Any, plan: Any, others: dict[str, Any], bits:
         for one, within_s in found
         if (weak := weak_links(devices, one, bits, within_s))
     )
-
-
-def _say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
-    from fedloom.record.plan_tables import cluster_rows, comparison_rows
-    from fedloom.record.plan_words import rounds_text
-
-    steps = planned.work.local_steps
-    out.print(
-        f"{planned.devices.n:,} devices, {planned.plan.name}; a cloud round is {rounds_text(planned.plan)} edge rounds of "
-        f"{steps} local steps\n",
-        highlight=False,
-        soft_wrap=True,
-    )
-    table = Table(box=None, pad_edge=False, title="Per cloud round", title_justify="left", title_style="bold")
-    rows = comparison_rows(planned)
-    shown = [name for name in rows[0] if name != "mean link"]  # as many as fit on 80 columns
-    for i, name in enumerate(shown):
-        table.add_column(name.replace(" ", "\n"), justify="right" if i else "left", no_wrap=True, vertical="bottom")
-    for i, row in enumerate(rows):
-        table.add_row(*(row[name] for name in shown), style="bold" if i == 0 else None)
-    out.print(table, highlight=False)
-    if planned.compared:
-        out.print()
-    for line in planned.compared:
-        out.print(line, highlight=False, markup=False, soft_wrap=True)
-    clusters = cluster_rows(planned)
-    slowest = max(clusters, key=lambda row: row["cloud_round_s"])
-    if planned.plan.topology.kind == "head":
-        sizes = sorted(row["devices"] for row in clusters)
-        out.print(
-            f"\nclusters of {sizes[0]} to {sizes[-1]} devices; the slowest is cluster {slowest['cluster']} around "
-            f"{slowest['head']}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-        _say_uneven(planned, clusters)
-    for warning in planned.warnings:
-        notes.print(f"warning: {warning}", highlight=False, markup=False, soft_wrap=True)
-    if not quiet:
-        for note in planned.notes:
-            notes.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
-        for column, why in planned.missing.items():
-            notes.print(f"{column} would give {why}", highlight=False, markup=False, soft_wrap=True)
-    for path in files.values():
-        out.print(str(path), highlight=False, soft_wrap=True, markup=False)
-
-
-def _say_uneven(planned: Any, clusters: list[dict[str, Any]]) -> None:
-    """Updates and powers of heads, where the method decides them for each cluster."""
-    plan = planned.plan
-    head_w, own_w = plan.power_w[plan.topology.host], planned.devices.power_w[plan.topology.host]
-    if len(set(plan.edge_rounds.tolist())) == 1 and (head_w == own_w).all():
-        return
-    table = Table(box=None, pad_edge=False, title="\nPer cluster", title_justify="left", title_style="bold")
-    for name in ("cluster", "head", "devices", "edge rounds", "power mW", "seconds"):
-        table.add_column(name, justify="left" if name == "head" else "right")
-    for row, power_w in list(zip(clusters, head_w.tolist()))[:MOST_CLUSTERS]:
-        numbers = (f"{1000 * power_w:.3g}", f"{row['cloud_round_s']:.3g}")
-        table.add_row(str(row["cluster"]), escape(row["head"]), str(row["devices"]), str(row["edge_rounds"]), *numbers)
-    out.print(table, highlight=False)
-    if len(clusters) > MOST_CLUSTERS:
-        out.print(f"and {len(clusters) - MOST_CLUSTERS} more in clusters.csv and devices.csv", highlight=False)

@@ -36,12 +36,13 @@ def method(
 ) -> Method:
     """a0, power: weight of a push; s_max: the bound to begin with; adapt: after every so many pushes, between least and most.
     associate: clients change edges before training, see above."""
+    bound = StalenessBound(s_max=s_max, least=least, most=most, adapt_every=every if adapt else 0)
     return Method(
         name="hiflash_r",
         summary="reconstruction of HiFlash: edges asynchronous at the cloud, within an adapted bound on staleness",
         group=Grouping(associated_cells, when="once") if associate else Grouping(home_cells),
         needs=frozenset({Need.SIZES} | ({Need.LABELS, Need.SPEEDS} if associate else set())),
-        cloud=Immediate(bound=StalenessBound(s_max=s_max, least=least, most=most), adapt_every=every if adapt else 0),
+        cloud=Immediate(bound=bound),
         merge_cloud=CloudLinear(polynomial_cloud(a0, power)),
     )
 

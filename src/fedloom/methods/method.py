@@ -68,15 +68,14 @@ class Local:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Allotment:
-    """What each of the N aggregators of a topology is to do in a cloud round, where it is not what the scenario says.
-
-    edge_rounds (N,): edge rounds before it reports, at least 1. power_w (N,): with what a head sends to the cloud. notes:
-    figures to be recorded with those of the grouping.
-    """
+    """What each of the N aggregators of a topology is to do in a cloud round, where it is not what the scenario says."""
 
     edge_rounds: NDArray[np.int64] | None = None
+    """(N,): edge rounds before it reports, at least 1."""
     power_w: Floats | None = None
+    """(N,): with what a head sends to the cloud."""
     notes: Mapping[str, float | Floats] = field(default_factory=dict)
+    """Figures to be recorded with those of the grouping."""
 
     def check(self, n_aggregators: int) -> None:
         """Refuse what does not fit so many aggregators."""

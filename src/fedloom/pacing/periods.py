@@ -6,7 +6,7 @@ steps and edge rounds start from zero there. The remark is the paper's; both sch
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fedloom import _check
@@ -38,7 +38,33 @@ class Periods:
 
 
 PeriodSchedule = Callable[[Progress], Periods]
+EdgeRounds = int | PeriodSchedule | None
+"""Edge rounds from one report to the next, or local work and edge rounds by the progress of training; None: the scenario's."""
 Stages = Sequence[tuple[int, int, int]]
+
+
+def check_edge_rounds(rounds: EdgeRounds) -> None:
+    """A number of edge rounds must be a whole one of at least 1."""
+    if isinstance(rounds, int):
+        _check.whole("rounds", rounds)
+
+
+def fixed_edge_rounds(rounds: EdgeRounds) -> int | None:
+    """Edge rounds from one report to the next, where a method has a number of its own."""
+    return rounds if isinstance(rounds, int) else None
+
+
+def periods_at(rounds: EdgeRounds, of_scenario: Periods, progress: Progress) -> Periods:
+    """The periods of a cloud round that begins at this progress.
+
+    >>> periods_at(3, Periods(local_steps=5, edge_rounds=2), Progress(step=0, lr=0.1, first_lr=0.1))
+    Periods(local_steps=5, edge_rounds=3)
+    """
+    if rounds is None:
+        return of_scenario
+    if isinstance(rounds, int):
+        return replace(of_scenario, edge_rounds=rounds)
+    return rounds(progress)
 
 
 def staged(stages: Stages) -> PeriodSchedule:
@@ -85,7 +111,7 @@ def lr_ladder(rungs: Sequence[tuple[int, int]] = LADDER, start: tuple[int, int] 
     return Ladder(rungs=ladder, start=first, kappa=_steps(first) - 1)
 
 
-def ladder_note(periods: PeriodSchedule | int | None, lr: Callable[[int], float], cloud_rounds: int) -> str | None:
+def ladder_note(periods: EdgeRounds, lr: Callable[[int], float], cloud_rounds: int) -> str | None:
     """A remark if periods are to grow with a falling learning rate and never do in so many cloud rounds; else None.
 
     lr: learning rate at a local step. Other schedules than ladders, and none at all, need no remark.

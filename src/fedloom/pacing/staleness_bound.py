@@ -8,25 +8,30 @@ than in the window before, else in the other. It replaces a controller that lear
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fedloom import _check
 
 
 @dataclass(frozen=True, kw_only=True)
 class StalenessBound:
-    """S_max between `least` and `most`, the direction (+1 or -1) it moves in, and the last window's accuracy per second.
-
-    rate is None before the first window is over.
-    """
+    """How far aggregators may run ahead of each other, and how that is adapted."""
 
     s_max: int = 2
-    direction: int = 1
-    rate: float | None = None
+    """Most versions that whoever starts may be ahead of the oldest that is still worked on."""
     least: int = 1
+    """Of s_max, when it is adapted."""
     most: int = 10
+    """Of s_max, when it is adapted."""
+    adapt_every: int = 0
+    """It is adapted after so many cloud merges, a window, by the accuracy on samples that no client has; 0: never."""
+    direction: int = 1
+    """In which it moves next, +1 or -1."""
+    rate: float | None = None
+    """Accuracy per second of the last window; None before the first is over."""
 
     def __post_init__(self) -> None:
+        _check.whole("adapt_every", self.adapt_every, least=0)
         _check.whole("least", self.least, least=0)
         if not self.least <= self.s_max <= self.most:
             raise ValueError(f"s_max must be between {self.least} and {self.most}, got {self.s_max}")
@@ -49,7 +54,7 @@ def next_bound(bound: StalenessBound, gain: float, elapsed_s: float) -> Stalenes
     better = bound.rate is None or rate > bound.rate
     direction = bound.direction if better else -bound.direction
     s_max = min(max(bound.s_max + direction, bound.least), bound.most)
-    return StalenessBound(s_max=s_max, direction=direction, rate=rate, least=bound.least, most=bound.most)
+    return replace(bound, s_max=s_max, direction=direction, rate=rate)
 
 
 def may_start(version: int, working: Sequence[int], s_max: int) -> bool:

@@ -11,6 +11,7 @@ K devices, N aggregators, C classes.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from fedloom.methods.method import Allotment
 from fedloom.pacing import Offer, rounds_in_box
 from fedloom.planning.devices import Devices
 from fedloom.planning.ways import exchange_of, to_aggregator_m
-from fedloom.simulator.exchange import Way
+from fedloom.simulator.exchange import Exchange, Way
 from fedloom.simulator.ledger import Bill, Ledger
 
 Floats = NDArray[np.float64]
@@ -92,6 +93,43 @@ def predict(
     """One cloud round of a method that waits for everybody, with the clusters of `topology` and what is allotted to them."""
     allotment = allotment or Allotment()
     allotment.check(topology.n_aggregators)
+    _check_predictable(method, topology)
+    cover = topology.cover
+    taking_part: Mask = np.asarray(cover.any(axis=0))
+    cluster = np.where(taking_part, cover.argmax(axis=0), -1)
+    head = np.where(taking_part, topology.host[cluster], -1) if topology.kind == "head" else np.full(devices.n, -1)
+    ways = exchange_of(devices, topology, head, taking_part, 8.0 * work.model_bytes, allotment.power_w)
+    work_s = _work_s(devices, ways, work)
+    clock = _clock(method, cover, ways, work_s, work.edge_rounds, allotment)
+    times = np.where(taking_part, clock.rounds[cluster], 0)  # (K,) edge rounds of each device
+    spent = _spent(devices, ways, work, times, times * work_s)
+    if topology.kind == "head":
+        _add_heads(spent, ways, topology.host, head, taking_part, times, work.model_bytes, allotment.power_w)
+    return Plan(
+        name=method.name,
+        topology=topology,
+        cluster=cluster,
+        head=head,
+        distance_m=to_aggregator_m(devices, head, taking_part),
+        power_w=spent.power_w,
+        link_s=spent.link_s,
+        seconds=spent.seconds,
+        joules=spent.joules,
+        bytes_sent=spent.bytes_sent,
+        bytes_received=spent.bytes_received,
+        edge_round_s=clock.round_s,
+        edge_rounds=clock.rounds,
+        cluster_s=clock.cluster_s,
+        imbalance=label_imbalance(cover, devices.label_counts),
+        time_s=float(clock.cluster_s.max()),
+        side_by_side_s=clock.side_by_side_s,
+        ledger=_ledger(devices, ways, work, times),
+        notes=dict(allotment.notes),
+    )
+
+
+def _check_predictable(method: Method, topology: Topology) -> None:
+    """What a round takes must follow from what is known before, and each device must have one aggregator."""
     if topology.kind == "edge":
         raise ValueError(
             f"{method.name} groups devices by the cells of edge servers, and a table of devices has none; plan with a method "
@@ -103,23 +141,36 @@ def predict(
         )
     if topology.n_reached.max() > 1:
         raise ValueError(f"{method.name} lets devices report to several heads, which a plan does not show")
-    cover = topology.cover
-    taking_part: Mask = np.asarray(cover.any(axis=0))
-    cluster = np.where(taking_part, cover.argmax(axis=0), -1)
-    at_server = topology.kind == "cloud"
-    head = np.full(devices.n, -1) if at_server else np.where(taking_part, topology.host[cluster], -1)
-    ways = exchange_of(devices, topology, head, taking_part, 8.0 * work.model_bytes, allotment.power_w)
 
-    down, up = ways.client_down.seconds, ways.client_up.seconds
+
+def _work_s(devices: Devices, ways: Exchange, work: Work) -> Floats:
+    """(K,): seconds of an edge round of each device: fetch, local steps, return."""
     offer = Offer(
         client=np.arange(devices.n),
         full_steps=np.full(devices.n, work.local_steps),
         unit_steps=np.ones(devices.n, np.int64),
         step_s=devices.step_s,
-        link_s=down + up,
+        link_s=ways.client_down.seconds + ways.client_up.seconds,
     )
-    round_s = np.array([offer.full_s[members].max(initial=0.0) for members in cover])  # (N,)
-    rounds = np.full(len(cover), work.edge_rounds) if allotment.edge_rounds is None else allotment.edge_rounds
+    return offer.full_s
+
+
+class _Clock(NamedTuple):
+    """Per aggregator (N,): seconds of an edge round, edge rounds, seconds of the cloud round; side_by_side_s: of all, if heads
+    did not wait for each other to send to the server."""
+
+    round_s: Floats
+    rounds: Ints
+    cluster_s: Floats
+    side_by_side_s: float
+
+
+def _clock(
+    method: Method, cover: Mask, ways: Exchange, device_s: Floats, edge_rounds: int, allotment: Allotment
+) -> _Clock:
+    """When clusters are done. cover (N, K); device_s (K,): seconds of an edge round of each device."""
+    round_s = np.array([device_s[members].max(initial=0.0) for members in cover])
+    rounds = np.full(len(cover), edge_rounds) if allotment.edge_rounds is None else allotment.edge_rounds
     box_s = method.edge.box_s
     if box_s is not None:
         rounds = np.array([rounds_in_box(box_s, s) for s in round_s])
@@ -128,50 +179,58 @@ def predict(
     side_by_side_s = float(cluster_s.max())
     if method.cloud.uplink is not None:
         cluster_s = method.cloud.uplink(ways.cloud_down.seconds + work_s, ways.cloud_up.seconds)
+    return _Clock(round_s, rounds, cluster_s, side_by_side_s)
 
-    times = np.where(taking_part, rounds[cluster], 0)  # (K,) edge rounds of each device
+
+class _Spent(NamedTuple):
+    """Per device (K,), as in `Plan`."""
+
+    power_w: Floats
+    link_s: Floats
+    seconds: Floats
+    joules: Floats
+    bytes_sent: Ints
+    bytes_received: Ints
+
+
+def _spent(devices: Devices, ways: Exchange, work: Work, times: Ints, seconds: Floats) -> _Spent:
+    """What devices spend as members. times (K,): edge rounds of each; seconds (K,): that it is busy in them."""
+    sent, received = (_per_client(way, times * work.model_bytes) for way in (ways.client_up, ways.client_down))
+    link_s = np.maximum(ways.client_down.seconds, ways.client_up.seconds)
+    return _Spent(devices.power_w.copy(), link_s, seconds, _joules(ways.client_up, times), sent, received)
+
+
+def _add_heads(
+    spent: _Spent,
+    ways: Exchange,
+    host: Ints,
+    head: Ints,
+    taking_part: Mask,
+    times: Ints,
+    model_bytes: int,
+    power_w: Floats | None,
+) -> None:
+    """Add what heads spend: with the server, host (N,), and with their members, head (K,) of each device."""
+    spent.link_s[host] = np.maximum(ways.cloud_down.seconds, ways.cloud_up.seconds)
+    spent.seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
+    spent.joules[host] += _joules(ways.cloud_up, 1)
+    spent.bytes_sent[host] += model_bytes
+    spent.bytes_received[host] += model_bytes
+    if power_w is not None:
+        spent.power_w[host] = power_w
+    members = taking_part & (head != np.arange(len(head)))  # what a head sends to them, it pays for
+    np.add.at(spent.joules, head[members], _joules(ways.client_down, times)[members])
+    np.add.at(spent.bytes_sent, head[members], times[members] * model_bytes)
+    np.add.at(spent.bytes_received, head[members], times[members] * model_bytes)
+
+
+def _ledger(devices: Devices, ways: Exchange, work: Work, times: Ints) -> Ledger:
+    """Of the cloud round. times (K,): edge rounds of each device."""
     ledger = Ledger()
     for way, n_times in ((ways.client_down, times), (ways.client_up, times), (ways.cloud_down, 1), (ways.cloud_up, 1)):
         _book(ledger, way, np.broadcast_to(n_times, way.seconds.shape), work.model_bytes)
     ledger.compute(float((times * work.local_steps * devices.step_s).sum()), 0.0)
-
-    seconds = times * offer.full_s
-    sent, received = (_per_client(way, times * work.model_bytes) for way in (ways.client_up, ways.client_down))
-    joules, power_w, link_s = _joules(ways.client_up, times), devices.power_w.copy(), np.maximum(down, up)
-    if not at_server:
-        host = topology.host
-        link_s[host] = np.maximum(ways.cloud_down.seconds, ways.cloud_up.seconds)
-        seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
-        joules[host] += _joules(ways.cloud_up, 1)
-        sent[host] += work.model_bytes
-        received[host] += work.model_bytes
-        if allotment.power_w is not None:
-            power_w[host] = allotment.power_w
-        members = taking_part & (head != np.arange(devices.n))  # what a head sends to them, it pays for
-        np.add.at(joules, head[members], _joules(ways.client_down, times)[members])
-        np.add.at(sent, head[members], times[members] * work.model_bytes)
-        np.add.at(received, head[members], times[members] * work.model_bytes)
-    return Plan(
-        name=method.name,
-        topology=topology,
-        cluster=cluster,
-        head=head,
-        distance_m=to_aggregator_m(devices, head, taking_part),
-        power_w=power_w,
-        link_s=link_s,
-        seconds=seconds,
-        joules=joules,
-        bytes_sent=sent,
-        bytes_received=received,
-        edge_round_s=round_s,
-        edge_rounds=rounds,
-        cluster_s=cluster_s,
-        imbalance=label_imbalance(cover, devices.label_counts),
-        time_s=float(cluster_s.max()),
-        side_by_side_s=side_by_side_s,
-        ledger=ledger,
-        notes=dict(allotment.notes),
-    )
+    return ledger
 
 
 def label_imbalance(cover: Mask, label_counts: Ints) -> Floats:

@@ -10,8 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom import _check
-from fedloom.pacing import PeriodSchedule, lockstep
+from fedloom.pacing import lockstep
+from fedloom.pacing.periods import EdgeRounds, check_edge_rounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
 from fedloom.protocol.messages import Action, Again, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Send
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 class Async:
     """Merge every arrival at once."""
 
-    rounds: int | PeriodSchedule | None = None
+    rounds: EdgeRounds = None
     """Edge rounds from one report to the next, as for `Rounds`."""
     uplink: Share | None = None
     """When uploads that share the air are over, as for `Rounds`."""
@@ -36,8 +36,7 @@ class Async:
     waits_for_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.rounds, int):
-            _check.whole("rounds", self.rounds)
+        check_edge_rounds(self.rounds)
 
     def count(self, edge: Edge) -> int:
         return edge.n_merges

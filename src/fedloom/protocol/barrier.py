@@ -26,9 +26,6 @@ class Waits:
     def reported(self, cloud: Cloud, group: int, at_s: float) -> list[Action]:
         return []
 
-    def finish(self, cloud: Cloud) -> list[Action]:
-        return cloud.merged(range(len(cloud.edges)))
-
     def fell_asleep(self, cloud: Cloud) -> list[Action]:
         return []
 
@@ -65,7 +62,7 @@ class Barrier(Waits):
             raise ValueError(f"cluster_share must be between 0 and 1, got {self.cluster_share:g}")
 
     def finish(self, cloud: Cloud) -> list[Action]:
-        actions = super().finish(cloud)
+        actions = cloud.merged(range(len(cloud.edges)))
         if self.drop_late:
             cloud.roster.drop_late()
         return actions

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from fedloom.mixing import Arrivals
 from fedloom.mixing.merges import MergeEdge
-from fedloom.pacing import Offer, PeriodSchedule
+from fedloom.pacing import Offer
+from fedloom.pacing.periods import EdgeRounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.flight import Flight
 from fedloom.protocol.messages import (
@@ -43,7 +44,9 @@ NONE = np.zeros(0, dtype=np.int64)
 
 class EdgeMode(Protocol):
     """When an edge opens, closes and reports. Answers to events; see `Edge.handle`. at_once: moves of clients count at once, and
-    not from the next round on. in_step: all clients do the work that is asked for."""
+    not from the next round on. in_step: all clients do the work that is asked for. box_s: seconds after which it reports though a
+    client never comes back; None: it waits for ever. waits_for_all: no deadline, so that what a round takes follows from what is
+    known before."""
 
     at_once: ClassVar[bool]
     in_step: ClassVar[bool]
@@ -51,7 +54,7 @@ class EdgeMode(Protocol):
     @property
     def lost_on_move(self) -> bool: ...
     @property
-    def rounds(self) -> int | PeriodSchedule | None: ...
+    def rounds(self) -> EdgeRounds: ...
     @property
     def uplink(self) -> Share | None: ...
     @property

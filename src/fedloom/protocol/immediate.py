@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedloom import _check
 from fedloom.pacing import StalenessBound, may_start, next_bound
 from fedloom.protocol.cloud import Cloud
 from fedloom.protocol.messages import Action, Score
@@ -16,17 +15,12 @@ class Immediate:
 
     bound: StalenessBound | None = None
     """How far aggregators may run ahead of each other."""
-    adapt_every: int = 0
-    """The bound is adapted after so many cloud merges, by the accuracy on samples that no client has; 0: never."""
 
     exists: ClassVar[bool] = True
     waits: ClassVar[bool] = False
     cluster_share: ClassVar[float] = 0.0
     warmup: ClassVar[int] = 0
     uplink: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        _check.whole("adapt_every", self.adapt_every, least=0)
 
     def reports_of_each(self, rounds: int | None, of_scenario: int) -> int:
         """As many as make the scenario's edge rounds."""
@@ -55,10 +49,10 @@ class Immediate:
 
     def scored(self, cloud: Cloud, version: int, accuracy: float, at_s: float) -> list[Action]:
         """Move the bound by how fast accuracy rose since the last time."""
+        assert cloud.bound is not None
         if version == 0:
             cloud.window = (0.0, accuracy)
-            return [] if self._due(cloud, at_s) else self._restart(cloud)
-        assert cloud.bound is not None
+            return [] if self._due(cloud, cloud.bound, at_s) else self._restart(cloud)
         since_s, before = cloud.window
         cloud.window = (at_s, accuracy)
         cloud.bound = next_bound(cloud.bound, accuracy - before, at_s - since_s)
@@ -66,13 +60,14 @@ class Immediate:
 
     def _scores(self, cloud: Cloud, at_s: float) -> list[int]:
         """The versions whose accuracy is wanted now."""
-        if cloud.bound is None or not self.adapt_every:
+        if cloud.bound is None or not cloud.bound.adapt_every:
             return []
         first = [0] if cloud.version == 1 else []
-        return [*first, cloud.version] if self._due(cloud, at_s) else first
+        return [*first, cloud.version] if self._due(cloud, cloud.bound, at_s) else first
 
-    def _due(self, cloud: Cloud, at_s: float) -> bool:
-        return cloud.version % self.adapt_every == 0 and at_s > cloud.window[0]
+    def _due(self, cloud: Cloud, bound: StalenessBound, at_s: float) -> bool:
+        """A window is over."""
+        return cloud.version % bound.adapt_every == 0 and at_s > cloud.window[0]
 
     def _restart(self, cloud: Cloud) -> list[Action]:
         """Those who have reported go on, unless that would take them too far ahead of those at work."""

@@ -70,8 +70,7 @@ class Roster:
         """Late updates are lost, and their clients free: those whose update waited here, and those of whom nobody knows when they
         will be back."""
         for flight in self.late:
-            newest = flight.ticket == self._tickets[flight.client] - 1
-            waits = newest & np.isinf(self.busy_until[flight.client])
+            waits = self._is_newest(flight) & np.isinf(self.busy_until[flight.client])
             back_s = np.where(np.isfinite(flight.arrives_s), flight.arrives_s, -np.inf)
             self.busy_until[flight.client[waits]] = back_s[waits]
         self.late = []
@@ -109,10 +108,14 @@ class Roster:
                 if len(kept) < len(flight) and not np.isinf(kept.arrives_s).any():
                     complete.append(lead)
         self.working = working
-        waiting = [flight.client for flight in self.flights([])]  # who has brought an update that waits, waits with it
+        waiting = [f.client[self._is_newest(f)] for f in self.flights([])]  # who has brought what waits, waits with it
         free = np.setdiff1d(clients, np.concatenate([clients[:0], *waiting]))
         self.busy_until[free[np.isinf(self.busy_until[free])]] = at_s
         return complete
+
+    def _is_newest(self, flight: Flight) -> NDArray[np.bool_]:
+        """(m,) whether a job is the last that its client was sent to do: it may have been sent again while an update waits."""
+        return np.asarray(flight.ticket == self._tickets[flight.client] - 1)
 
     def keep_age(self, others: Sequence[Flight], shift: Ints) -> None:
         """Updates under way, and others, keep their age though the counts of their clients' groups are larger by shift (K,)."""

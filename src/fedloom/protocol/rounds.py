@@ -10,63 +10,33 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedloom import _check
-from fedloom.pacing import Offer, Pace, PeriodSchedule, lockstep
+from fedloom.pacing import Offer, Pace, lockstep
+from fedloom.pacing.periods import EdgeRounds, check_edge_rounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
 from fedloom.protocol.flight import Flight
 from fedloom.protocol.messages import Action, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Send, Wake
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rounds:
-    """Edge rounds that close when everybody is back, or at a deadline."""
-
-    pace: Callable[[Offer], Pace] = lockstep
-    """How much work each sampled client gets, and how long the edge waits."""
-    rounds: int | PeriodSchedule | None = None
-    """Edge rounds from one report to the next, or local work and edge rounds by the progress of training; by default the
-    scenario's. With a cloud that does not wait, fewer edge rounds make more reports in a cloud round."""
-    uplink: Share | None = None
-    """When uploads that share the air are over, from when computing ends (m,) and what an upload takes (m,); else each has a link
-    of its own. It is asked for every cell, head or server by itself, with all that is sent in its air: second links too."""
-    lost_on_move: bool = False
-    """Updates of clients that have meanwhile moved to another host are lost, not merged there."""
+class Together:
+    """Rules of rounds for which clients are sent to work together, and which close when all are back or it is time."""
 
     at_once: ClassVar[bool] = False
-    in_step: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        if isinstance(self.rounds, int):
-            _check.whole("rounds", self.rounds)
-
-    @property
-    def box_s(self) -> float | None:
-        """Seconds after which it reports though a client never comes back; None: it waits for ever."""
-        return None
-
-    @property
-    def waits_for_all(self) -> bool:
-        """No deadline, so that what a round takes follows from what is known before."""
-        return self.pace is lockstep
 
     def count(self, edge: Edge) -> int:
         return edge.n_rounds
 
-    def begin(self, edge: Edge, event: Begin) -> list[Action]:
-        return edge.begun(event, event.rounds)
-
-    def open(self, edge: Edge, event: Open) -> list[Action]:
-        """Send idle clients to work, and decide when the round closes."""
+    def opened(self, edge: Edge, event: Open, pace_of: Callable[[Offer], Pace]) -> list[Action]:
+        """Send idle clients to work, and decide when the round closes: as the pace says, but not after the report is due."""
         edge.attend(event.attendance)
         edge.index = event.number
         sampled = edge.sample(edge.roster.idle(edge.members, event.at_s), edge.n_wanted)
         if len(sampled):
-            pace = self.paced(edge, event.at_s, edge.offer(sampled))
-            edge.deadline_s, edge.early_close = pace.close_s, pace.early_close
+            pace = pace_of(edge.offer(sampled))
+            edge.deadline_s, edge.early_close = min(pace.close_s, edge.report_at_s - event.at_s), pace.early_close
             flight = edge.leave(sampled, edge.index)
             from_own, edge.from_own = edge.from_own, False
-            return [Send(edge.group, sampled, pace.steps, [flight], pace.close_s + edge.slack_s, from_own)]
+            return [Send(edge.group, sampled, pace.steps, [flight], edge.deadline_s + edge.slack_s, from_own)]
         if len(edge.members):  # all are busy: close when the first of them is not
             first_s = min(float(edge.roster.busy_until[edge.members].min()), edge.report_at_s)
             edge.first_comer = True
@@ -75,10 +45,6 @@ class Rounds:
             return [Wake(edge.group, event.at_s, edge.n_rounds)]
         edge.asleep = True
         return [Asleep(edge.group)]
-
-    def paced(self, edge: Edge, at_s: float, offer: Offer) -> Pace:
-        """How much is done, and when the round closes at the latest."""
-        return self.pace(offer)
 
     def on_the_way(self, edge: Edge, event: OnTheWay) -> list[Action]:
         """Who is known to come too late is not waited for."""
@@ -138,3 +104,35 @@ class Rounds:
             flights += [counted] if len(counted) else []
         edge.contributed_last[:] = False
         return [*edge.merged(flights, edge.index), *edge.end_round(at_s)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds(Together):
+    """Edge rounds that close when everybody is back, or at a deadline."""
+
+    pace: Callable[[Offer], Pace] = lockstep
+    """How much work each sampled client gets, and how long the edge waits."""
+    rounds: EdgeRounds = None
+    """Edge rounds from one report to the next, or local work and edge rounds by the progress of training; by default the
+    scenario's. With a cloud that does not wait, fewer edge rounds make more reports in a cloud round."""
+    uplink: Share | None = None
+    """When uploads that share the air are over, from when computing ends (m,) and what an upload takes (m,); else each has a link
+    of its own. It is asked for every cell, head or server by itself, with all that is sent in its air: second links too."""
+    lost_on_move: bool = False
+    """Updates of clients that have meanwhile moved to another host are lost, not merged there."""
+
+    in_step: ClassVar[bool] = True
+    box_s: ClassVar[float | None] = None
+
+    def __post_init__(self) -> None:
+        check_edge_rounds(self.rounds)
+
+    @property
+    def waits_for_all(self) -> bool:
+        return self.pace is lockstep
+
+    def begin(self, edge: Edge, event: Begin) -> list[Action]:
+        return edge.begun(event, event.rounds)
+
+    def open(self, edge: Edge, event: Open) -> list[Action]:
+        return self.opened(edge, event, self.pace)

@@ -4,30 +4,38 @@ A round that chance keeps open until the end is closed then, who has not arrived
 """
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fedloom import _check
-from fedloom.pacing import Offer, Pace, rounds_in_box
+from fedloom.pacing import Offer, Pace, lockstep, rounds_in_box
+from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
 from fedloom.protocol.messages import Action, Begin, Open
-from fedloom.protocol.rounds import Rounds
+from fedloom.protocol.rounds import Together
 from fedloom.protocol.terms import TIE
 
 SLACK = 2e-9  # of a box: rounds that fill it exactly on paper may be over it by rounding
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeBox(Rounds):
+class TimeBox(Together):
     """As many edge rounds as fit into `seconds`."""
 
     seconds: float
     """From when the model of the cloud is here until the report; finite, so that a cloud round ends."""
+    pace: Callable[[Offer], Pace] = lockstep
+    """How much work each sampled client gets, and how long the edge waits in a round."""
+    uplink: Share | None = None
+    """When uploads that share the air are over, as for `Rounds`."""
+    lost_on_move: bool = False
+    """Updates of clients that have meanwhile moved to another host are lost, not merged there."""
 
     in_step: ClassVar[bool] = False
+    rounds: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         _check.positive("box_s", self.seconds)
         if not math.isfinite(self.seconds):
             raise ValueError(f"box_s must be finite, so that a cloud round ends, got {self.seconds:g}")
@@ -35,6 +43,10 @@ class TimeBox(Rounds):
     @property
     def box_s(self) -> float | None:
         return self.seconds
+
+    @property
+    def waits_for_all(self) -> bool:
+        return self.pace is lockstep
 
     def begin(self, edge: Edge, event: Begin) -> list[Action]:
         edge.report_at_s = event.at_s + self.seconds
@@ -49,8 +61,4 @@ class TimeBox(Rounds):
             edge.attend(event.attendance)
             edge.rounds_left = 0
             return [edge.report(event.at_s)]
-        return super().open(edge, event)
-
-    def paced(self, edge: Edge, at_s: float, offer: Offer) -> Pace:
-        pace = self.pace(offer)
-        return replace(pace, close_s=min(pace.close_s, edge.report_at_s - at_s))
+        return self.opened(edge, event, self.pace)

@@ -119,81 +119,83 @@ def _place_traces(run: Run, place: pl.DataFrame) -> list[Any]:
     """Links, devices, bridging and idle devices, and aggregators, of one recorded round."""
     import numpy as np
 
-    names, kind = aggregator_names(place), place["kind"][0]
     one = place.unique("client", keep="first", maintain_order=True)
     client, first = one["client"].to_numpy(), one["aggregator"].to_numpy()
     x, y = one["x_m"].to_numpy(), one["y_m"].to_numpy()
     at = {int(c): (float(a), float(b)) for c, a, b in zip(client, x, y)}
     standing = stands(run, place, at)
     several = np.isin(client, bridging(place))
-    groups: dict[int, list[str]] = {}
-    for c, n in place.select("client", "aggregator").iter_rows():
-        groups.setdefault(c, []).append(names.get(n, "takes no part"))
-    samples = run.clients.get("n_samples") or []
+    words = _device_words(run, place, client)
 
     def devices(mask: NDArray[np.bool_], name: str, marker: dict[str, Any]) -> Any:
-        texts = []
-        for c in client[mask]:
-            held = f"<br>{samples[c]:,} samples" if c < len(samples) else ""
-            texts.append(f"device {c}<br>{', '.join(groups[int(c)])}{held}")
-        return trace(
-            "scatter",
-            x=x[mask].round(1).tolist(),
-            y=y[mask].round(1).tolist(),
-            mode="markers",
-            marker=marker,
-            name=name,
-            hovertext=texts,
-            hovertemplate="%{hovertext}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
-        )
+        texts = [text for text, here in zip(words, mask.tolist()) if here]
+        return _points(x[mask].round(1).tolist(), y[mask].round(1).tolist(), name, marker, texts)
 
     size = 8 if len(client) <= 200 else 5
     plain = ~several & (first >= 0)
     of_cluster = cluster_numbers(place)
     colors = [cluster_color(of_cluster.get(n, n)) for n in first[plain].tolist()]
     edge = {"width": 1, "color": "rgba(255,255,255,0.7)"}
-    traces = []
-    if kind != "cloud" and len(place) <= 400:
-        traces += _links(place, at, standing)
+    traces = _links(place, at, standing) if place["kind"][0] != "cloud" and len(place) <= 400 else []
     traces.append(devices(plain, "device", {"size": size, "color": colors, "line": edge}))
     if several.any():
         ring = {"size": size + 2, "symbol": "diamond", "color": "#FFFFFF", "line": {"width": 1.5, "color": "#444444"}}
         traces.append(devices(several, "bridging device", ring))
     if (first < 0).any():
-        traces.append(
-            devices(
-                first < 0,
-                "takes no part",
-                {"size": size, "symbol": "x-thin", "line": {"width": 1.5, "color": NEUTRAL}},
-            )
-        )
+        cross = {"size": size, "symbol": "x-thin", "line": {"width": 1.5, "color": NEUTRAL}}
+        traces.append(devices(first < 0, "takes no part", cross))
+    return [*traces, _aggregators(place, standing)] if standing else traces
+
+
+def _device_words(run: Run, place: pl.DataFrame, clients: NDArray[np.int64]) -> list[str]:
+    """Of each of the clients (m,): its name, its aggregators and how many samples it holds."""
+    names = aggregator_names(place)
+    groups: dict[int, list[str]] = {}
+    for c, n in place.select("client", "aggregator").iter_rows():
+        groups.setdefault(c, []).append(names.get(n, "takes no part"))
+    samples = run.clients.get("n_samples") or []
+    held = [f"<br>{samples[c]:,} samples" if c < len(samples) else "" for c in clients]
+    return [f"device {c}<br>{', '.join(groups[int(c)])}{more}" for c, more in zip(clients, held)]
+
+
+def _points(x: list[float], y: list[float], name: str, marker: dict[str, Any], texts: list[str]) -> Any:
+    return trace(
+        "scatter",
+        x=x,
+        y=y,
+        mode="markers",
+        marker=marker,
+        name=name,
+        hovertext=texts,
+        hovertemplate="%{hovertext}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
+    )
+
+
+def _aggregators(place: pl.DataFrame, standing: dict[int, tuple[float, float]]) -> Any:
+    """Stars for heads, squares for edge servers, where they stand; grey where several stand on one spot."""
+    names, kind, of_cluster = aggregator_names(place), place["kind"][0], cluster_numbers(place)
     powers, sends = head_powers(place), "<br>sends with {}"
-    if standing:
-        at_one = list(standing.values())
-        traces.append(
-            trace(
-                "scatter",
-                x=[standing[n][0] for n in standing],
-                y=[standing[n][1] for n in standing],
-                mode="markers+text" if powers and len(standing) <= 15 else "markers",
-                texttemplate="%{customdata}",
-                textposition=["top center" if i % 2 else "bottom center" for i in _from_the_left(standing)],
-                customdata=[powers.get(n, "") for n in standing],
-                marker={
-                    "symbol": "star" if kind == "head" else "square",
-                    "size": (16 if kind == "head" else 13) if len(standing) <= 15 else 9,
-                    "color": [
-                        cluster_color(of_cluster.get(n, n)) if at_one.count(standing[n]) == 1 else NEUTRAL
-                        for n in standing
-                    ],
-                    "line": {"width": 1.5 if len(standing) <= 15 else 1, "color": "#222222"},
-                },
-                name="cluster head" if kind == "head" else "edge server",
-                text=[f"{names[n]}{sends.format(powers[n]) if n in powers else ''}" for n in standing],
-                hovertemplate="%{text}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
-            )
-        )
-    return traces
+    few, at_one = len(standing) <= 15, list(standing.values())
+    return trace(
+        "scatter",
+        x=[standing[n][0] for n in standing],
+        y=[standing[n][1] for n in standing],
+        mode="markers+text" if powers and few else "markers",
+        texttemplate="%{customdata}",
+        textposition=["top center" if i % 2 else "bottom center" for i in _from_the_left(standing)],
+        customdata=[powers.get(n, "") for n in standing],
+        marker={
+            "symbol": "star" if kind == "head" else "square",
+            "size": (16 if kind == "head" else 13) if few else 9,
+            "color": [
+                cluster_color(of_cluster.get(n, n)) if at_one.count(standing[n]) == 1 else NEUTRAL for n in standing
+            ],
+            "line": {"width": 1.5 if few else 1, "color": "#222222"},
+        },
+        name="cluster head" if kind == "head" else "edge server",
+        text=[f"{names[n]}{sends.format(powers[n]) if n in powers else ''}" for n in standing],
+        hovertemplate="%{text}<br>(%{x:.0f}, %{y:.0f}) m<extra></extra>",
+    )
 
 
 def _from_the_left(at: dict[int, tuple[float, float]]) -> list[int]:

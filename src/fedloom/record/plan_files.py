@@ -14,8 +14,8 @@ import io
 from pathlib import Path
 
 from fedloom.record.files import Content, json_bytes, write_together
-from fedloom.record.plan_map import draw_map
 from fedloom.record.plan_page import page
+from fedloom.record.plan_picture import draw_map
 from fedloom.record.plan_tables import Planned, Row, cluster_rows, device_rows, summary
 
 

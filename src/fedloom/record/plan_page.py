@@ -5,7 +5,8 @@ from importlib import metadata, resources
 from string import Template
 from typing import Any
 
-from fedloom.record.plan_map import headline, map_figure, server_place
+from fedloom.record.plan_figure import map_figure
+from fedloom.record.plan_map import headline, server_place
 from fedloom.record.plan_tables import Planned, Row, cluster_rows, comparison_rows, device_rows
 from fedloom.record.plan_words import rounds_text, si
 

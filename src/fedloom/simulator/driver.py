@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
 from fedloom.methods import Method
-from fedloom.pacing import Periods, Progress
+from fedloom.pacing.periods import fixed_edge_rounds
 from fedloom.protocol import Edge, Federation
 from fedloom.protocol.messages import (
     Action,
@@ -38,20 +37,20 @@ from fedloom.protocol.messages import (
     Send,
     Wake,
 )
-from fedloom.simulator.book import Model, settle
+from fedloom.simulator.agenda import Agenda
+from fedloom.simulator.backhaul import Backhaul
+from fedloom.simulator.book import Model
 from fedloom.simulator.clock import Arrival, Clock, Opening, Reporting, Waking
 from fedloom.simulator.errands import Errands
-from fedloom.simulator.exchange import Way
 from fedloom.simulator.features import Features
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
 from fedloom.simulator.regrouping import Regrouping
 from fedloom.simulator.scene import Scene, Scenes
+from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.world import CloudRound, Decision, World
-
-Ints = NDArray[np.int64]
 
 
 class Driver:
@@ -77,7 +76,6 @@ class Driver:
         keep_devices: bool = False,
         keep_timeline: bool = True,
     ) -> None:
-        _check_total_steps(method, world)
         self.method, self.world = method, world
         wander = world.fleet.moves == "edge-round"
         self.machines = Federation(
@@ -90,14 +88,11 @@ class Driver:
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
         self.regrouping = Regrouping(method, world, self.clock, devices, self.held, self.ledger, features, decisions)
         self._looks = Looks(self.machines, self.held, look_every)
-        self._score, self.scores = score, dict(scores or {})
+        self.agenda = Agenda(method, world, self.held)
+        self.backhaul = Backhaul(method, world, self.machines, self.clock, self.held, self.ledger)
+        self._scores = Scores(method, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
-        self._n_updates = 0
-        self._rounds_before = 0  # edge rounds before this cloud round
-        self._steps_asked = 0  # of a client, in the cloud rounds that are over
-        self._queued: dict[
-            int, tuple[float, float]
-        ] = {}  # groups whose reports wait: since when, seconds of the upload
+        self.rounds_before = 0  # edge rounds before this cloud round
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
         """Yield after every cloud round (a cloud that does not wait: after as many reports as there are groups, or times that),
@@ -107,22 +102,20 @@ class Driver:
             self.scenes.cloud_round = g
             machines.devices.begin_cloud_round()
             self._enter(g)
-            rounds = self.method.edge.rounds if isinstance(self.method.edge.rounds, int) else None
+            rounds = fixed_edge_rounds(self.method.edge.rounds)
             begun = machines.begin(self.method.cloud.reports_of_each(rounds, self.world.edge_rounds))
             if begun:
-                self._rounds_before = max(edge.n_rounds for edge in machines.edges)
+                self.rounds_before = max(edge.n_rounds for edge in machines.edges)
             self._perform(begun)
             while machines.cloud.due > 0:
                 self._happen()
-                for look in self._looks.due(self._rounds_before):
-                    yield replace(self._state(g, look.edge_rounds, look.model), **look.models, between=True)
+                for look in self._looks.due(self.rounds_before):
+                    yield replace(_state(self, g, look.edge_rounds, look.model), **look.models, between=True)
             self._looks.forget()
             self._perform(self.method.cloud.finish(machines.cloud))
-            periods, total = self._periods_now, self.world.total_steps
-            self._steps_asked += periods.local_steps * periods.edge_rounds
             g += 1
-            over = g == n_rounds if total is None else self._steps_asked >= total
-            state = self._state(g, max(edge.n_rounds for edge in machines.edges), self.held.model)
+            over = self.agenda.is_over(g, n_rounds)
+            state = _state(self, g, max(edge.n_rounds for edge in machines.edges), self.held.model)
             noise_std = self.held.merged_noise(self.scenes.now)
             yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=noise_std)
 
@@ -134,6 +127,11 @@ class Driver:
     def decisions(self) -> dict[int, Decision]:
         """Groupings that depended on features, by cloud round."""
         return self.regrouping.decisions
+
+    @property
+    def scores(self) -> dict[int, float]:
+        """Accuracies that a bound on staleness goes by, by the number of cloud merges."""
+        return self._scores.known
 
     @property
     def model(self) -> Model:
@@ -169,6 +167,8 @@ class Driver:
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
                 self._perform(machines.cloud.reported(i, now_s))
+            case _:
+                assert_never(happening)
 
     def _tell(self, group: int, event: EdgeEvent) -> None:
         self._perform(self.machines.edges[group].handle(event))
@@ -188,9 +188,9 @@ class Driver:
                 case Merge():
                     self._merge(action)
                 case RoundOver(i, n_rounds):
-                    self._looks.note(self.machines.edges[i], n_rounds - self._rounds_before)
+                    self._looks.note(self.machines.edges[i], n_rounds - self.rounds_before)
                 case Report():
-                    self._report(action)
+                    self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
                 case Down(i):
@@ -198,8 +198,7 @@ class Driver:
                 case CloudMerge():
                     self.held.merge_cloud(action)
                 case Score(version):
-                    accuracy = self._scored(version)
-                    cloud = self.machines.cloud
+                    accuracy, cloud = self._scores.of(version), self.machines.cloud
                     self._perform(self.method.cloud.scored(cloud, version, accuracy, self.clock.now_s))
                 case _:
                     assert_never(action)
@@ -214,57 +213,24 @@ class Driver:
         self._tell(action.group, event)
 
     def _merge(self, action: Merge) -> None:
-        scene, host = self._scene_of(action.group), self.machines.topology.host
-        self._n_updates += action.n_updates
+        """Aggregators of a group have new models."""
+        scene = self._scene_of(action.group)
         for part in action.parts:
             self.held.merge_edge(part, scene)
-            for flight in part.flights:
-                if (sent := flight.load.sent) is not None:
-                    sent.merged_s[flight.at], sent.merged_at[flight.at] = self.clock.now_s, part.aggregator
-                    one = self.scenes.now.n_reached[flight.client] == 1  # who reports to several has not moved for that
-                    sent.moved[flight.at] = one & (host[sent.aggregator[flight.at]] != host[part.aggregator])
-
-    def _report(self, action: Report) -> None:
-        """A group sends its models to the cloud; where reports share the air, when all are ready to."""
-        i, cloud = action.group, self.method.cloud
-        upload_s = 0.0
-        if cloud.exists:
-            upload_s = self._over_backhaul(self._scene_of(i).exchange.cloud_up, action.aggregators)
-        if cloud.uplink is None:
-            self.clock.foresee(action.at_s + upload_s, Reporting(i))
-            return
-        self._queued[i] = action.at_s, upload_s
-        if len(self._queued) == self.machines.cloud.due:
-            ready_s, up_s = (np.array(column) for column in zip(*self._queued.values()))
-            for j, arrives_s in zip(self._queued, cloud.uplink(ready_s, up_s).tolist()):
-                self.clock.foresee(max(self.clock.now_s, arrives_s), Reporting(j))
-            self._queued = {}
+        self.errands.merged(action, self.machines.topology.host, self.scenes.now.n_reached, self.clock.now_s)
 
     def _hand_down(self, edge: Edge) -> None:
         """The aggregators of a group get their models from the cloud, if there is one, and begin."""
-        start_s = self.clock.now_s
-        if self.method.cloud.exists:
-            self.held.hand_down(edge.aggregators)
-            way = self._scene_of(edge.group).exchange.cloud_down
-            start_s += self._over_backhaul(way, self.held.different(edge.aggregators))
-        periods = self._periods_now = self._periods()
-        allotted, total = self.regrouping.allotment.edge_rounds, self.world.total_steps
+        start_s = self.clock.now_s + self.backhaul.fetch(edge, self._scene_of(edge.group))
+        periods, allotted = self.agenda.begin(), self.regrouping.allotment.edge_rounds
         begin = Begin(
             start_s,
             periods.edge_rounds if allotted is None else int(allotted[edge.aggregators[0]]),
             periods.local_steps,
-            None if total is None else total - self._steps_asked,
+            self.agenda.steps_left,
             self.regrouping.progress if self.method.group.keep_progress else None,
         )
         self._tell(edge.group, begin)
-
-    def _over_backhaul(self, way: Way, aggregators: Ints) -> float:
-        """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""
-        if not len(aggregators):
-            return 0.0
-        way.book(self.ledger, aggregators, self.world.model_bytes)
-        _, host = np.unique(self.machines.topology.host[aggregators], return_inverse=True)
-        return float(np.bincount(host, weights=way.seconds[aggregators]).max())
 
     def _enter(self, g: int) -> None:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
@@ -281,7 +247,7 @@ class Driver:
             return
         moved, follow = _has_moved(before, now), bool(machines.edges) and machines.topology.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            self._regroup(self.regrouping.decide(g, now, self._periods()))
+            self._regroup(self.regrouping.decide(g, now, self.agenda.periods()))
         elif moved and when == "once" and follow and not machines.roster.wander:
             self._regroup(machines.topology.at_home(now.home))
         scene = self.scenes.enter(index, self.regrouping.allotment.power_w)
@@ -316,62 +282,10 @@ class Driver:
             else:
                 self._perform(self.machines.cloud.down(edge.group))
 
-    def _periods(self) -> Periods:
-        """The periods of the cloud round that begins now: the scenario's, or what the method makes of the progress; no more
-        edge rounds than total_steps leaves."""
-        rounds, step = self.method.edge.rounds, self.held.model.steps
-        if rounds is None:
-            periods = self.world.periods
-        elif isinstance(rounds, int):
-            periods = replace(self.world.periods, edge_rounds=rounds)
-        else:
-            periods = rounds(Progress(step=step, lr=self.world.lr(step), first_lr=self.world.lr(0)))
-        if self.world.total_steps is None:
-            return periods
-        left = max(1, self.world.total_steps - self._steps_asked)
-        return replace(periods, edge_rounds=min(periods.edge_rounds, -(-left // periods.local_steps)))
-
-    def _scored(self, version: int) -> float:
-        """The accuracy of the cloud's model after so many merges: of the first, or of now."""
-        model = self.held.model if version else self.held.first
-        if version in self.scores:  # of the run that is gone on with: there the model was computed at this moment
-            settle(model, None)
-        else:
-            if self._score is None:
-                raise ValueError(
-                    f"{self.method.name} adapts its bound on staleness by accuracy, and this federation was given no way to "
-                    f"measure it; fedloom.Simulation does that"
-                )
-            self.scores[version] = self._score(model)
-        return self.scores[version]
-
     def _scene_of(self, group: int) -> Scene:
         scene = self.machines.edges[group].here
         assert isinstance(scene, Scene)
         return scene
-
-    def _state(self, cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
-        scene, held, machines = self.scenes.now, self.held, self.machines
-        bound = machines.cloud.bound
-        return CloudRound(
-            cloud_round=cloud_round,
-            edge_rounds=edge_rounds,
-            time_s=self.clock.now_s,
-            model=model,
-            edges=held.merged,
-            reported_models=list(held.reported),
-            cluster_models=held.of_clusters,
-            topology=scene.topology,
-            snapshot=scene.snapshot,
-            client_steps=machines.devices.in_cloud_round,
-            up_s=scene.exchange.client_up.seconds,
-            group_rounds=np.array([edge.n_rounds for edge in machines.edges]) - self._rounds_before,
-            n_updates=self._n_updates,
-            n_late=self.errands.n_late,
-            handovers=self.scenes.handovers,
-            s_max=None if bound is None else bound.s_max,
-            device_models=dict(held.last),
-        )
 
 
 def _has_moved(before: Snapshot | None, now: Snapshot) -> bool:
@@ -382,12 +296,26 @@ def _has_moved(before: Snapshot | None, now: Snapshot) -> bool:
     )
 
 
-def _check_total_steps(method: Method, world: World) -> None:
-    """Local steps in all are counted for clients that all do the same."""
-    if world.total_steps is None:
-        return
-    if world.local_epochs is not None or not method.cloud.waits or not method.edge.in_step or method.allot is not None:
-        raise ValueError(
-            f"total_steps counts the local steps of clients that all do the same: it needs local_steps, and a method with "
-            f"rounds of the scenario's length; {method.name} decides by itself how much is done: use cloud_rounds"
-        )
+def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
+    """What is told of a federation when it has done so many cloud rounds and edge rounds, and the cloud's model is this."""
+    scene, held, machines = driver.scenes.now, driver.held, driver.machines
+    bound = machines.cloud.bound
+    return CloudRound(
+        cloud_round=cloud_round,
+        edge_rounds=edge_rounds,
+        time_s=driver.clock.now_s,
+        model=model,
+        edges=held.merged,
+        reported_models=list(held.reported),
+        cluster_models=held.of_clusters,
+        topology=scene.topology,
+        snapshot=scene.snapshot,
+        client_steps=machines.devices.in_cloud_round,
+        up_s=scene.exchange.client_up.seconds,
+        group_rounds=np.array([edge.n_rounds for edge in machines.edges]) - driver.rounds_before,
+        n_updates=driver.errands.n_updates,
+        n_late=driver.errands.n_late,
+        handovers=driver.scenes.handovers,
+        s_max=None if bound is None else bound.s_max,
+        device_models=dict(held.last),
+    )

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from fedloom._random import normal_of
 from fedloom.methods import Method
 from fedloom.protocol import Devices, Edge
-from fedloom.protocol.messages import OnTheWay, Send
+from fedloom.protocol.messages import Merge, OnTheWay, Send
 from fedloom.simulator.book import Dispatch
 from fedloom.simulator.exchange import KEPT_SENDERS
 from fedloom.simulator.held import Errand, Held
@@ -22,7 +22,7 @@ KEPT_TRIPS = 1024  # of a scene: one for every group of clients that are sent to
 
 
 class Errands:
-    """Knows what links and computing take. n_late: clients that were sent and will be late, so far."""
+    """Knows what links and computing take. So far: n_late, clients that were sent and will be late; n_updates, those merged."""
 
     def __init__(
         self, method: Method, world: World, devices: Devices, held: Held, ledger: Ledger, *, keep_timeline: bool
@@ -30,7 +30,7 @@ class Errands:
         self._uplink = method.edge.uplink
         self._world, self._devices, self._held, self._ledger = world, devices, held, ledger
         self.timeline, self._keep_timeline = Timeline(), keep_timeline
-        self.n_late = 0
+        self.n_late = self.n_updates = 0
 
     def send(self, action: Send, edge: Edge, scene: Scene, at_s: float, cloud_round: int) -> OnTheWay:
         """Note the jobs, book what they cost, and tell when each client is back."""
@@ -64,6 +64,17 @@ class Errands:
             part.load, part.arrives_s = errand, at_s + trip.takes_s[part.at]
         self.n_late += int(np.count_nonzero(sent.late))
         return OnTheWay(at_s, action.parts[0], trip.takes_s, sent.late)
+
+    def merged(self, action: Merge, host: Ints, n_reached: Ints, at_s: float) -> None:
+        """Updates are in models: note in the timeline when and where. host (N,): of each aggregator now; n_reached (K,):
+        aggregators that each client reports to now."""
+        self.n_updates += action.n_updates
+        for part in action.parts:
+            for flight in part.flights:
+                if (sent := flight.load.sent) is not None:
+                    sent.merged_s[flight.at], sent.merged_at[flight.at] = at_s, part.aggregator
+                    one = n_reached[flight.client] == 1  # who reports to several has not moved for that
+                    sent.moved[flight.at] = one & (host[sent.aggregator[flight.at]] != host[part.aggregator])
 
     def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int) -> Trip:
         """What clients (m,) take for steps (m,). Without chance it is the same whenever they are sent, and is kept."""

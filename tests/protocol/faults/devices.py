@@ -18,6 +18,7 @@ def ordered(run: "Run", client: int, group: int, ticket: int, steps: int, start:
     if run.plan.home[client] < 0:
         return
     if run.devices[client].ordered(ticket):
+        run.schedule.works(client, run.boot(("device", client)), ticket)
         run.jobs[client] = (ticket, steps, start)
         run.net.settle(("update", client))
         slow = run.chance.choice([0.3, 1.0, 1.0, 3.0, 8.0])

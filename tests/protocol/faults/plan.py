@@ -157,8 +157,7 @@ def _cloud(chance: random.Random) -> CloudMode:
             return NoCloud()
         case 3:
             return Immediate()
-    bound = StalenessBound(s_max=chance.randint(1, 3))
-    return Immediate(bound=bound, adapt_every=chance.choice([0, 0, 2, 3]))
+    return Immediate(bound=StalenessBound(s_max=chance.randint(1, 3), adapt_every=chance.choice([0, 0, 2, 3])))
 
 
 def _faults(chance: random.Random, wander: bool) -> list[tuple[float, str]]:

@@ -26,6 +26,7 @@ class ScheduleLaws:
         self._n_rounds: dict[int, int] = {}
         self._alarm_s: dict[tuple[int, int], float] = {}
         self._gone: set[Name] = set()
+        self._last_job: dict[tuple[int, int], int] = {}
 
     def begun(self, group: int) -> None:
         """A group begins what the cloud has ordered."""
@@ -45,6 +46,12 @@ class ScheduleLaws:
         share = max(1, round(self.run.plan.terms.participation * len(members)))
         found = len(action.client)
         self._must(found == min(idle, share), f"group {action.group} sends {found} of {idle} idle, and should {share}")
+
+    def works(self, client: int, boot: int, ticket: int) -> None:
+        """A device begins a job: in one life no job twice, and none that a later one has overtaken."""
+        last = self._last_job.get((client, boot), -1)
+        self._must(ticket > last, f"device {client} begins job {ticket} after job {last}")
+        self._last_job[client, boot] = ticket
 
     def merging(self, action: Merge) -> None:
         """An update is merged by those who sent it in this round, or else where its client is; if moves lose updates, on the
