@@ -365,21 +365,22 @@ def test_advice_is_not_what_is_already_so(tmp_path, small, monkeypatch):
         make_runs([bad], quiet=True, n_jobs=1)
 
 
-def test_a_report_that_cannot_be_written_names_the_option(here, monkeypatch):
-    def read_only(*_, **__):
-        raise PermissionError(errno.EACCES, "Permission denied")
+@pytest.mark.parametrize(("number", "code"), [(errno.EROFS, 2), (errno.ENOSPC, 1)])
+def test_a_report_that_cannot_be_written_names_the_option(here, monkeypatch, number, code):
+    reason = os.strerror(number)
 
-    CliRunner().invoke(app, ["run", "small.yaml", "--set", "training.cloud_rounds=1", "-q", "--out", "a"])
-    monkeypatch.setattr("fedloom.record.report.write_report", read_only)
+    def refused(path, content):
+        raise OSError(number, reason)
+
+    run = ["run", "small.yaml", "--set", "training.cloud_rounds=1", "-q", "--out", "a"]
+    CliRunner().invoke(app, run)
+    monkeypatch.setattr(Path, "write_bytes", refused)
     error = CliRunner().invoke(app, ["report", "a"]).exception
-    assert str(error) == "a/report.html cannot be written (Permission denied); name another file with --out"
-    error = (
-        CliRunner()
-        .invoke(app, ["run", "small.yaml", "--set", "training.cloud_rounds=1", "--out", "a", "--resume"])
-        .exception
-    )
-    assert "the run is finished and recorded in a, but its report could not be written" in str(error)
-    assert explained(error)[1] == 1
+    assert str(error) == f"a/report.html cannot be written ({reason}); name another file with --out"
+    assert explained(error)[1] == code
+    error = CliRunner().invoke(app, [*run, "--resume"]).exception
+    words = f"the run is finished and recorded in a, but its report could not be written ({reason}); make it"
+    assert words in str(error) and explained(error)[1] == 1
 
 
 def test_a_full_disk_at_the_first_file_names_the_folder(here, monkeypatch):

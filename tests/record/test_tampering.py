@@ -70,6 +70,11 @@ def flip(path, at=-5, bit=1):
     path.write_bytes(content)
 
 
+def flip_bit(models):
+    """In the first model, which is the global one, of its tenth value."""
+    models.view(np.uint32)[0, 9] ^= 1 << 21
+
+
 def cut(path, n_bytes):
     path.write_bytes(path.read_bytes()[:n_bytes])
 
@@ -86,6 +91,7 @@ TO_CHECKPOINT = {
     "of another method": lambda path, records: shutil.copy(records / "method/checkpoint/state.safetensors", path),
     "of another scenario": lambda path, records: shutil.copy(records / "scenario/checkpoint/state.safetensors", path),
     "a bit of a model": lambda path, records: flip(path),
+    "a bit of the global model": lambda path, records: edit(path, lambda s, a: flip_bit(a["models"])),
     "a bit of the state": lambda path, records: flip(path, 200),
     "a bit of the header's length": lambda path, records: flip(path, 1),
     "round 9 of 6": put("cloud_round", 9),

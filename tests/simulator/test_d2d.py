@@ -121,6 +121,28 @@ def test_theory_is_logged_on_request(mesh):
         fl.scenario(mesh, ["evaluation.every=2"])
 
 
+def test_theory_is_of_those_who_take_part(mesh):
+    mesh["evaluation"] = {"theory": True}
+    mesh["fleet"]["false_reports"] = {"devices": [4], "factor": 3.0}
+    simulation = Simulation(fl.scenario(mesh), fl.make_method("ltc"), 0, n_workers=1)
+    start = simulation.federation.model.row.copy()
+    rounds = simulation.rounds()
+    next(rounds)
+    measures = next(rounds)
+    cover = simulation.places[0].topology.cover
+    inside = np.delete(np.arange(10), 4)
+    assert not cover[:, 4].any() and (cover[:, inside].sum(axis=0) == 1).all()
+    n = simulation.world.n_samples
+    gradients = simulation.engine.gradient(start[None], [(0, k) for k in inside.tolist()]).astype(np.float64)
+    whole = n[inside] @ gradients / n[inside].sum()
+    means = [n[inside[row]] @ gradients[row] / n[inside[row]].sum() for row in cover[:, inside]]
+    assert measures["mismatch_cluster"] == pytest.approx(
+        np.mean([np.linalg.norm(mean - whole) for mean in means]), rel=1e-5
+    )
+    assert measures["step_mass"] > 0
+    rounds.close()
+
+
 def test_options_are_checked():
     for text, message in [
         ("ltc:feature=smell", "feature must be"),

@@ -137,12 +137,29 @@ def test_more_of_anything_never_takes_less(small):
 
 
 def test_a_disk_that_is_too_small_is_named_before_the_run(small, tmp_path, monkeypatch):
-    found = estimate(scenario(small), make_method("hierfedavg"))
+    large = scenario(small, ["task.model.hidden=[99999]"])
+    found = estimate(large, make_method("hierfedavg"))
     refuse_full_disk(found, tmp_path / "not" / "there")
     monkeypatch.setattr(refusing, "free_disk_bytes", lambda folder: found.disk_bytes * 1.5)
     refuse_full_disk(found, tmp_path)
     with pytest.raises(NoRoom, match=r"these 2 runs would need about .* of disk in .*two checkpoints.*make room there"):
         refuse_full_disk(found, tmp_path, n_runs=2)
+
+
+@pytest.mark.slow
+def test_disk_is_what_a_run_leaves_with_its_report(small, tmp_path, monkeypatch):
+    """Most of a small one is the report, of which several runs have one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "small.yaml").write_text(json.dumps(small))
+    found = estimate(scenario(small), make_method("hierfedavg"))
+    assert CliRunner().invoke(app, ["run", "small.yaml", "-q", "--out", "run"]).exit_code == 0
+    left = sum(path.stat().st_size for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert 0.8 * left < found.disk_bytes < left
+    monkeypatch.setattr(refusing, "free_disk_bytes", lambda folder: 1.2 * found.disk_bytes)
+    refuse_full_disk(found, tmp_path, n_runs=10)
+    monkeypatch.setattr(refusing, "free_disk_bytes", lambda folder: 0.5 * found.disk_bytes)
+    with pytest.raises(NoRoom, match=r"this run would need about 1\.91 MB of disk in .*: most of it for the report"):
+        refuse_full_disk(found, tmp_path)
 
 
 def test_the_speed_is_measured_quickly(small):

@@ -1,9 +1,11 @@
 """Laws that every method keeps, on a scenario small enough to run them all."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 
-from fedloom.methods import METHODS
+from fedloom.methods import METHODS, csahfl
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import settle_all
 from small import for_method
@@ -36,6 +38,49 @@ def test_a_run_with_few_sampled_clients_goes_on_from_every_round_to_the_same_bit
         assert second.measures == whole.measures
         assert np.array_equal(second.result().row, whole.result().row)
         assert second.federation.ledger.table() == whole.federation.ledger.table()
+
+
+OPTIONS = {
+    "alpha": (0, "inf"),
+    "beta": (0, 180),
+    "p": (1,),
+    "linkage": ("average", "single"),
+    "signature": ("per_class",),
+    "metric": ("pairwise", "pairwise_abs"),
+    "clusters": ("none", "random"),
+    "wait": ("all",),
+    "interval_scope": ("cluster",),
+    "early_close": ("false",),
+    "stale_mode": ("renorm", "literal"),
+    "cloud_weights": ("quantity", "equal"),
+    "quantity_scope": ("last",),
+    "p_global": ("uniform",),
+    "after_cloud": ("cluster", "mix", 0.3),
+    "drop_at_cloud": ("true",),
+    "lost_on_move": ("true",),
+}
+
+
+@pytest.mark.parametrize("every", ["alike", "own"])  # clusters of some clients each, or one for every client
+@pytest.mark.parametrize("option", OPTIONS)
+def test_every_option_of_csahfl_goes_on_from_every_round_to_the_same_bits(option, every):
+    made, _ = for_method("csahfl", clients_per_round=1, edge_rounds=1, cloud_rounds=4)
+    made["fleet"]["compute"]["jitter_sigma"] = 0.5
+    made["fleet"]["mobility"] = ROAMING
+    chosen = scenario(made)
+    for value in OPTIONS[option]:
+        text = f"csahfl:{option}={value}" + (":beta=0" if every == "own" and option != "beta" else "")
+        whole, saved = checkpoints(chosen, text, seed=3)
+        for checkpoint in saved[:-1]:
+            second = Simulation(chosen, make_method(text), seed=3)
+            for _ in second.rounds(checkpoint):
+                pass
+            assert second.measures == whole.measures, text
+            assert np.array_equal(second.result().row, whole.result().row)
+
+
+def test_no_option_of_csahfl_is_left_out():
+    assert OPTIONS.keys() == signature(csahfl.method).parameters.keys()
 
 
 def sums_by_hop(costs):

@@ -50,8 +50,9 @@ def test_a_device_has_the_same_factor_in_the_same_edge_round_whatever_the_method
     assert len(set(np.round(list(runs[0].values()), 9))) == len(common)  # and every one is another
 
 
+@pytest.mark.parametrize("threshold", [180, 20])  # one cluster; several, so that aggregators have other numbers
 @pytest.mark.parametrize("seed", [1, 2])
-def test_methods_that_sample_the_same_cell_draw_the_same_clients(seed):
+def test_methods_that_sample_the_same_cell_draw_the_same_clients(seed, threshold):
     chosen = scenario("edge-mobility", ["training.cloud_rounds=4", "fleet.compute.jitter_sigma=0.0"])
 
     def drawn(method):
@@ -61,7 +62,7 @@ def test_methods_that_sample_the_same_cell_draw_the_same_clients(seed):
             found.setdefault(number, set()).add(client)
         return found
 
-    plain, other = drawn("hierfedavg"), drawn("csahfl_no_deadline:beta=180")
+    plain, other = drawn("hierfedavg"), drawn(f"csahfl_no_deadline:beta={threshold}")
     assert plain == other and len(plain) == 12
 
 

@@ -325,6 +325,7 @@ def report(
     ] = None,
 ) -> None:
     """The HTML report of one or several runs, and their figures for a paper."""
+    from fedloom.record.files import FolderError, refusal
     from fedloom.record.report import write_report
     from fedloom.record.runs import find_runs
 
@@ -332,10 +333,10 @@ def report(
     file = out_file or folders[0] / "report.html"
     try:
         written = write_report(runs, file, target=target)
-    except OSError as error:
-        raise ValueError(
-            f"{file} cannot be written ({error.strerror or error}); name another file with --out"
-        ) from error
+    except (OSError, FolderError) as error:
+        if (reason := refusal(error)) is None:
+            raise
+        raise ValueError(f"{file} cannot be written ({reason}); name another file with --out") from error
     out.print(f"report: {written}", highlight=False, soft_wrap=True)
     if figures_folder is not None:
         from fedloom.record.paper_figures import write_figures

@@ -167,6 +167,7 @@ def _stopped(end: BaseException, done: int, total: int, dry_run: bool) -> str:
 
 def _report_of(folder: Path) -> tuple[Path, list[str]]:
     """Of one run: its report, and whether its curve can be believed."""
+    from fedloom.record.files import FolderError, refusal
     from fedloom.record.report import write_report
     from fedloom.record.run_warnings import run_warnings
     from fedloom.record.runs import read_run
@@ -174,9 +175,11 @@ def _report_of(folder: Path) -> tuple[Path, list[str]]:
     run = read_run(folder)
     try:
         return write_report([run], folder / "report.html"), run_warnings(run)
-    except OSError as error:
+    except (OSError, FolderError) as error:
+        if (reason := refusal(error)) is None:
+            raise
         raise RuntimeError(
-            f"the run is finished and recorded in {folder}, but its report could not be written ({error.strerror or error}); "
+            f"the run is finished and recorded in {folder}, but its report could not be written ({reason}); "
             f"make it elsewhere with: fedloom report {folder} --out FILE"
         ) from error
 

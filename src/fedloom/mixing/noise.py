@@ -28,13 +28,13 @@ def noise_note(noise_std: ArrayLike, weight: ArrayLike, model_rms: float) -> str
     """A remark if a merge adds as much noise as there is model, None otherwise.
 
     noise_std (N,): on every parameter of each model as it arrives; weight (N,): of each in the mean; model_rms: root mean square
-    of the model's parameters.
+    of the model's parameters, or what they will be about.
     """
     _check.positive("model_rms", model_rms, zero=True)
     std = merged_noise_std(noise_std, weight)
     if std <= LOUD * model_rms:
         return None
     return (
-        f"noise of the uplink drowns the model: a merge adds noise of {std:.3g} to every parameter, and they are {model_rms:.3g} "
-        f"in the root mean square; send with more power (power_factor, or the power of the link), or less noise"
+        f"noise of the uplink drowns the model: a merge adds noise of {std:.3g} to every parameter, and the model's own size is "
+        f"{model_rms:.3g} (root mean square); send with more power (power_factor, or the power of the link), or less noise"
     )

@@ -139,6 +139,12 @@ def explaining(path: Path, beside: Path | None = None) -> Iterator[None]:
         ) from error
 
 
+def refusal(error: Exception) -> str | None:
+    """What the system said when a file could not be written; None if the error is about something else."""
+    cause = error.__cause__ if isinstance(error, FolderError | NotWritten) else error
+    return (cause.strerror or str(cause)) if isinstance(cause, OSError) else None
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Content of a JSON file of a record, with an error that names it."""
     try:

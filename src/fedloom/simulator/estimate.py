@@ -30,6 +30,7 @@ OF_JOB = 50  # in the notes of a cloud round: who, from which model, how many st
 OF_AGGREGATOR = 600  # in the notes of an edge round
 OF_MEASURE = 1200  # of one evaluation, kept to the end
 OF_LINE = 45  # of the timeline, on disk
+OF_PAGE = 1.9e6  # the report, on disk: most of it the code that draws it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +225,7 @@ def _on_disk(counts: _Counts) -> Iterator[Term]:
         n_bytes=150 * counts.evaluations,
         change="fewer training.cloud_rounds or a larger evaluation.every",
     )
+    yield Term(what="the report", n_bytes=OF_PAGE, change="another disk")
 
 
 def _rounds(scenario: Scenario, method: Method) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from fedloom.data import Dataset
 from fedloom.data.settings import DrawnPartition, UserPartition
 from fedloom.methods import Method
-from fedloom.simulator.estimate import PROGRAM, Estimate, Term, estimate
+from fedloom.simulator.estimate import OF_PAGE, PROGRAM, Estimate, Term, estimate
 from fedloom.simulator.room import free_disk_bytes, free_memory_bytes
 from fedloom.simulator.run_sizes import sizes
 from fedloom.simulator.scenarios import Scenario
@@ -61,8 +61,8 @@ def refuse_too_large(
 
 
 def refuse_full_disk(found: Estimate, folder: Path, n_runs: int = 1) -> None:
-    """Raise NoRoom if so many such runs would not fit on the disk of the folder."""
-    needed, there = n_runs * found.disk_bytes, free_disk_bytes(folder)
+    """Raise NoRoom if so many such runs would not fit on the disk of the folder, with one report of all."""
+    needed, there = n_runs * found.disk_bytes - (n_runs - 1) * OF_PAGE, free_disk_bytes(folder)
     if needed > there:
         runs = "this run" if n_runs == 1 else f"these {n_runs} runs"
         words = _words(f"{runs} would need about {_size(needed)} of disk in {folder}", there, found.disk)

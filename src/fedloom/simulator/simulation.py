@@ -276,9 +276,14 @@ class Simulation:
         if box_s is not None:
             self._warn(box_note(box_s, state.group_rounds, self.world.edge_rounds))
         if state.noise_std and not self.dry_run:
-            trained = rows.to_row(self.setting.model)[rows.trainable_mask(self.setting.model)]
-            rms = float(np.sqrt(np.mean(trained.astype(np.float64) ** 2)))
-            self._warn(noise_note([state.noise_std], [1.0], rms))
+            self._warn(noise_note([state.noise_std], [1.0], self._model_size()))
+
+    def _model_size(self) -> float:
+        """Root mean square of the first model's parameters. Of a model that begins at zero: the size at which noise on its
+        parameters is as loud in its outputs as inputs of size 1."""
+        trained = rows.to_row(self.setting.model)[rows.trainable_mask(self.setting.model)]
+        rms = float(np.sqrt(np.mean(trained.astype(np.float64) ** 2)))
+        return rms or float(np.prod(self.dataset.shape)) ** -0.5
 
     def _warn(self, sentence: str | None) -> None:
         if sentence is not None and sentence not in self.warnings:
