@@ -1,30 +1,37 @@
-# make demo and make test do everything on a fresh machine; make check is the quick loop.
+# make demo and make test do everything on a fresh machine; make check is the quick loop. make demo installs only what runs
+# need; whatever tests, checks or documents adds its tools.
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 # Of a source tree the installation knows every file by its place: where one has come, gone or moved it is made again.
 READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' ' -f1)
 
+TOOLS := $(VENV)/.tools
 BROWSER := $(VENV)/.browser
 
-.PHONY: setup browser docs demo test test-full check format bench sanitize clean
+.PHONY: install setup browser docs demo test test-full check format bench sanitize clean
 
-setup: $(READY)
+install: $(READY)
+setup: $(READY) $(TOOLS)
 
 NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/*)
 
-$(READY): requirements/lock.txt pyproject.toml $(NATIVE)
+$(READY): requirements/run.txt pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.ready*; touch $(READY)
+
+$(TOOLS): requirements/lock.txt requirements/run.txt | $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
+	@touch $(TOOLS)
 
 # The report is tested in a real browser: Debian's Chromium and its driver. Where they are not there and cannot be installed,
 # those tests are left out and say so.
 browser: $(BROWSER)
 
-$(BROWSER): $(READY)
+$(BROWSER): | $(READY)
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq --no-install-recommends chromium chromium-driver >/dev/null; then :; \
@@ -38,7 +45,7 @@ $(BROWSER): $(READY)
 docs: setup
 	$(BIN)/python -m mkdocs build --strict
 
-demo: setup
+demo: install
 	$(BIN)/fedloom demo
 
 test: setup browser

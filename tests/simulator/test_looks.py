@@ -7,6 +7,7 @@ from worlds import ScalarEngine, snapshot, world
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle_all
 from fedloom.simulator.driver import Driver
+from fedloom.training.native import NativeEngine
 from small import for_method
 
 
@@ -136,3 +137,32 @@ def test_lengths_that_do_not_fit_are_refused():
     del made["training"]["local_steps"]
     with pytest.raises(ValueError, match="total_steps counts local steps"):
         scenario(made)
+
+
+@pytest.mark.parametrize("most", [64, 2])
+def test_all_models_of_a_look_are_evaluated_in_one_call(monkeypatch, most):
+    """As many as fit at a time; whatever the calls are, the measures are those of single ones."""
+    made, method = for_method("hierfedavg")
+    alone = measures_of(made, method)
+    monkeypatch.setattr("fedloom.simulator.evaluation.EVALUATED", most)
+    calls = []
+    evaluate = NativeEngine.evaluate
+
+    def counted(self, rows, split="test"):
+        calls.append(len(rows))
+        return evaluate(self, rows, split)
+
+    monkeypatch.setattr(NativeEngine, "evaluate", counted)
+    assert measures_of(made, method) == alone
+    looks = len(alone)
+    assert len(calls) == looks if most == 64 else len(calls) > looks
+    assert (
+        max(calls) == (calls[-1] if most == 64 else most) and calls[0] == 1
+    )  # before any round all have the same model
+
+
+def measures_of(made, method):
+    simulation = Simulation(scenario(made), make_method(method), 0, n_workers=1, engine="native")
+    for _ in simulation.rounds():
+        pass
+    return simulation.measures

@@ -112,9 +112,9 @@ class Topology:
         alone = np.ones(n, dtype=np.bool_)  # not in a group yet
         for first in range(n):
             if alone[first]:
-                found, last = together[first], 0
-                while np.count_nonzero(found) > last:
-                    last, found = np.count_nonzero(found), together[found].any(axis=0)
+                found, size = together[first], 0
+                while found.sum() > size:
+                    size, found = int(found.sum()), together[found].any(axis=0)
                 groups.append(np.flatnonzero(found))
                 alone &= ~found
         return groups

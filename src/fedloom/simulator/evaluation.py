@@ -57,7 +57,7 @@ class Evaluation:
 
     def measure(self, row: NDArray[np.float32], state: CloudRound | None) -> dict[str, float]:
         """Of the global model `row` (P,), and of those that aggregators and devices hold."""
-        scores = self.engine.evaluate(row[None])
+        scores, others = self._scored(row, self._held(state))
         errors = self._errors(row)
         measures: dict[str, float] = {}
         if self.dataset.n_classes:
@@ -66,7 +66,7 @@ class Evaluation:
                 measures["local_accuracy"] = float(np.mean([scores.correct[0][t].mean() for t in self._local_tests]))
         else:
             measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
-        measures |= self._other_models(scores, state) | errors
+        measures |= self._other_models(_Score.of(scores, 0, self.dataset), others, state) | errors
         drift = _edge_drift(state.edges) if state else 0.0
         return measures | {"loss": float(scores.loss[0]), "edge_drift": drift}
 
@@ -77,24 +77,45 @@ class Evaluation:
         predictions = self.engine.outputs(row[None])[0]
         return {name: error(predictions, self.dataset.y_test) for name, error in self.dataset.errors.items()}
 
-    def _other_models(self, whole: Scores, state: CloudRound | None) -> dict[str, float]:
-        """How good the models are that aggregators and devices hold, beside the global one, of which `whole` tells.
+    def _held(self, state: CloudRound | None) -> list[Model]:
+        """The models that aggregators and devices hold, each once and without the global one, if they are looked at."""
+        if state is None or self._settings.models == "global":
+            return []
+        wanted = [*_edges(state), *_clusters(state), *state.device_models.values()]
+        return [m for m in dict.fromkeys(wanted) if m is not state.model]
+
+    def _scored(self, row: NDArray[np.float32], models: Sequence[Model]) -> "tuple[Scores, dict[Model, _Score]]":
+        """All scores of the global model `row` (P,), the first ones, and how good each of the other models is.
+
+        In one call of the engine, so that its workers share all of it; in several if there are many models, as what they
+        predict is kept until they are scored."""
+        rows = [row, *(m.row for m in models if m.row is not None)]
+        first, found = None, {}
+        for at in range(0, len(rows), EVALUATED):
+            several = self.engine.evaluate(np.stack(rows[at : at + EVALUATED]))
+            first = first or several
+            for j in range(0 if at else 1, len(several.loss)):
+                found[models[at + j - 1]] = _Score.of(several, j, self.dataset)
+        assert first is not None
+        return first, found
+
+    def _other_models(
+        self, first: "_Score", others: "Mapping[Model, _Score]", state: CloudRound | None
+    ) -> dict[str, float]:
+        """How good the models are that aggregators and devices hold, beside the global one, of which `first` tells.
 
         On the whole test set, mean and worst over aggregators with clients (edge_...) and devices (device_...). And the mean
         over clients of the accuracy on the test samples whose label the client has (local_by_...): by the global model, by
         the model of its cluster before it went into the global one, and by the last one its aggregator reported."""
-        first = _Score.of(whole, 0, self.dataset)
         if self._settings.models == "global":
             return self._local_by(first, {})
         if state is None:  # everybody has the first model
             everybodys = [first] * len(self.label_counts)
             return _mean_and_worst("edge", [first]) | self._local_by(first, {"cluster": everybodys, "edge": everybodys})
         own = np.where(state.topology.cover.any(axis=0), state.topology.cover.argmax(axis=0), -1)
-        used = np.flatnonzero(state.topology.cover.any(axis=1)).tolist()
-        alone = state.topology.kind == "cloud" and state.topology.cluster is None
-        edges = [state.model if alone else state.reported_models[n] for n in used]
-        clusters = [state.model if alone else state.cluster_models[n] for n in used]
-        scored = self._scored([*edges, *clusters, *state.device_models.values()], {state.model: first})
+        used = _used(state)
+        edges, clusters = _edges(state), _clusters(state)
+        scored = {state.model: first, **others}
         found = _mean_and_worst("edge", [scored[m] for m in edges])
         found |= _mean_and_worst("device", [scored[m] for m in state.device_models.values()])
         by = {}
@@ -102,15 +123,6 @@ class Evaluation:
             of_aggregator = {-1: first} | {n: scored[m] for n, m in zip(used, models_)}
             by[name] = [of_aggregator[n] for n in own.tolist()]
         return found | self._local_by(first, by)
-
-    def _scored(self, wanted: list[Model], known: "dict[Model, _Score]") -> "dict[Model, _Score]":
-        """How good each model is on the test set; of some it is known."""
-        found, others = dict(known), [m for m in dict.fromkeys(wanted) if m not in known]
-        for at in range(0, len(others), EVALUATED):
-            part = others[at : at + EVALUATED]
-            several = self.engine.evaluate(np.stack([m.row for m in part if m.row is not None]))
-            found |= {m: _Score.of(several, j, self.dataset) for j, m in enumerate(part)}
-        return found
 
     def _local_by(self, first: "_Score", by: "Mapping[str, list[_Score]]") -> dict[str, float]:
         """Accuracies on the clients' own labels, by the global model and by the models (K,) of `by`."""
@@ -142,6 +154,26 @@ class _Score:
             return cls("rmse", float(scores.rmse[j]), np.zeros(0))
         right = np.bincount(dataset.y_test[scores.correct[j]], minlength=dataset.n_classes)
         return cls("accuracy", float(scores.accuracy[j]), right.astype(np.float64))
+
+
+def _used(state: CloudRound) -> list[int]:
+    """Aggregators with clients."""
+    used: list[int] = np.flatnonzero(state.topology.cover.any(axis=1)).tolist()
+    return used
+
+
+def _edges(state: CloudRound) -> list[Model]:
+    """What the aggregators with clients reported last; the cloud itself has the global model."""
+    return [state.model if _alone(state) else state.reported_models[n] for n in _used(state)]
+
+
+def _clusters(state: CloudRound) -> list[Model]:
+    """The models of their clusters before they went into the global one."""
+    return [state.model if _alone(state) else state.cluster_models[n] for n in _used(state)]
+
+
+def _alone(state: CloudRound) -> bool:
+    return state.topology.kind == "cloud" and state.topology.cluster is None
 
 
 def _mean_and_worst(whose: str, scores: Sequence[_Score]) -> dict[str, float]:

@@ -161,7 +161,7 @@ def vgg(shape: Shape, n_outputs: int, width: float = 1.0) -> Network:
             channels = n
         layers.append(MaxPool2d())
     flat, hidden = channels * (side // 8) ** 2, max(1, round(1024 * width))
-    head = [Dropout(0.5), Linear(flat, hidden), ReLU(), Dropout(0.5), Linear(hidden, n_outputs)]
+    head: list[Layer] = [Dropout(0.5), Linear(flat, hidden), ReLU(), Dropout(0.5), Linear(hidden, n_outputs)]
     return Network((*layers, Flatten(), *head))
 
 

@@ -49,6 +49,13 @@ inline void conv_tile(const Map<R>& in, const Map<R>& out, const R* packed, cons
     }
 }
 
+#if FEDLOOM_VECTOR_BYTES == 64
+constexpr int conv_registers = 28;
+#else
+constexpr int conv_registers = 12;
+#endif
+
+// Tiles that fit into the registers: conv_shape chooses no others.
 template <class R, int KW>
 struct ConvTiles {
     using Tile = void (*)(const Map<R>&, const Map<R>&, const R*, const R*, int, int, int, int, int, int, int, int, int, int);
@@ -57,15 +64,16 @@ struct ConvTiles {
     ConvTiles() { fill(std::make_integer_sequence<int, most_o * most_v>{}); }
     template <int... I>
     void fill(std::integer_sequence<int, I...>) {
-        ((tile[I / most_v + 1][I % most_v + 1] = &conv_tile<R, I / most_v + 1, I % most_v + 1, KW>), ...);
+        ((tile[I / most_v + 1][I % most_v + 1] = one<I / most_v + 1, I % most_v + 1>()), ...);
+    }
+    template <int TO, int TV>
+    static constexpr Tile one() {
+        if constexpr (TO * TV <= conv_registers)
+            return &conv_tile<R, TO, TV, KW>;
+        else
+            return nullptr;
     }
 };
-
-#if FEDLOOM_VECTOR_BYTES == 64
-constexpr int conv_registers = 28;
-#else
-constexpr int conv_registers = 12;
-#endif
 
 // How many channels and vectors to take at a time: least time by counting multiply-adds and loads.
 inline std::pair<int, int> conv_shape(int n_out, int n_vec) {

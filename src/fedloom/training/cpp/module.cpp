@@ -1,81 +1,11 @@
 // The Python face of the native engine; one build per instruction set, see CMakeLists.txt.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
+#include "arrays.h"
 #include "jobs.h"
 
-namespace nb = nanobind;
 using namespace fedloom;
 
-template <class T>
-using In = nb::ndarray<const T, nb::numpy, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<T, nb::numpy, nb::c_contig, nb::device::cpu>;
-
-template <class T>
-static Out<T> make(std::vector<std::size_t> shape, T** data) {
-    std::size_t n = 1;
-    for (auto s : shape) n *= s;
-    T* memory = new T[n ? n : 1]();
-    *data = memory;
-    nb::capsule owner(memory, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return Out<T>(memory, shape.size(), shape.data(), owner);
-}
-
-static void require(bool good, const char* message) {
-    if (!good) throw std::invalid_argument(message);
-}
-
-// A layer must be one of those we know, follow from the one before, and have its values inside the row.
-static void check_layer(const LayerSpec& s, const LayerSpec* before, long n_row) {
-    const int limit = 1 << 24;
-    require(s.kind >= CONV && s.kind <= FLATTEN, "a layer is of no known kind");
-    for (int n : {s.c, s.oc}) require(n >= 1 && n < limit, "a layer has no channels");
-    for (int n : {s.h, s.w, s.oh, s.ow, s.kh, s.kw, s.ph, s.pw, s.groups}) require(n >= 0 && n < limit, "a size is negative");
-    require((s.h > 0) == (s.w > 0) && (s.oh > 0) == (s.ow > 0), "an image needs a height and a width");
-    if (before) require(s.c == before->oc && s.h == before->oh && s.w == before->ow, "layers do not fit together");
-    auto inside = [&](long at, long n) { require(at >= -1 && at + (at < 0 ? 0 : n) <= n_row, "a value stands outside the row"); };
-    const bool same = s.oc == s.c && s.oh == s.h && s.ow == s.w;
-    switch (s.kind) {
-        case CONV:
-            require(s.kh >= 1 && s.kw >= 1 && s.h > 0, "a convolution needs a kernel and images");
-            require(s.oh == s.h + 2 * s.ph - s.kh + 1 && s.ow == s.w + 2 * s.pw - s.kw + 1 && s.oh > 0 && s.weight >= 0, "a convolution's sizes are wrong");
-            inside(s.weight, long(s.oc) * s.c * s.kh * s.kw);
-            inside(s.bias, s.oc);
-            break;
-        case LINEAR:
-            require(s.h == 0 && s.oh == 0 && s.weight >= 0, "a dense layer needs vectors and weights");
-            inside(s.weight, long(s.oc) * s.c);
-            inside(s.bias, s.oc);
-            break;
-        case MAX_POOL:
-        case AVG_POOL: require(s.h >= 2 && s.w >= 2 && s.oc == s.c && s.oh == s.h / 2 && s.ow == s.w / 2, "a pooling's sizes are wrong"); break;
-        case FLATTEN: require(s.h > 0 && s.oh == 0 && s.oc == s.c * s.h * s.w, "a flattening's sizes are wrong"); break;
-        case GROUP_NORM: require(s.h > 0 && s.groups >= 1 && s.c % s.groups == 0, "a group normalisation's groups do not fit"); [[fallthrough]];
-        case BATCH_NORM:
-            require(same, "a normalisation changes the shape");
-            for (long at : {s.weight, s.bias, s.mean, s.var}) inside(at, s.c);
-            require((s.mean >= 0) == (s.var >= 0), "a running mean needs a variance");
-            break;
-        default: require(same && (s.kind != DROPOUT || (s.p >= 0 && s.p < 1)), "a layer changes the shape, or drops everything");
-    }
-}
-
-static Net make_net(const std::vector<std::vector<double>>& layers, long n_row, int lanes) {
-    std::vector<LayerSpec> specs;
-    for (const auto& v : layers) {
-        require(v.size() == 19, "a layer is described by 19 numbers");
-        auto i = [&](int k) { return static_cast<int>(v[k]); };
-        specs.push_back({i(0), i(1), i(2), i(3), i(4), i(5), i(6), i(7), i(8), i(9), i(10), i(11), v[12], v[13], v[14],
-                         long(v[15]), long(v[16]), long(v[17]), long(v[18]), false});
-    }
-    require(!specs.empty() && n_row > 0, "a network needs at least one layer and a row");
-    for (std::size_t l = 0; l < specs.size(); ++l) check_layer(specs[l], l ? &specs[l - 1] : nullptr, n_row);
-    require(specs.back().oh == 0, "a network must end with a vector");
-    return Net(specs, n_row, lanes);
-}
+nb::tuple loss_and_gradient64(const std::vector<std::vector<double>>& layers, long n_row, In<double> row, In<float> x,
+                              In<std::int64_t> labels, bool train_mode);  // check64.cpp
 
 class Engine {
   public:
@@ -293,44 +223,6 @@ class Engine {
         right[sample] = best == target.label[sample];
     }
 };
-
-// Mean loss and its gradient in double precision, for checks by finite differences.
-static nb::tuple loss_and_gradient64(const std::vector<std::vector<double>>& layers, long n_row, In<double> row, In<float> x,
-                                     In<std::int64_t> labels, bool train_mode) {
-    const Net net = make_net(layers, n_row, Simd<double>::n);
-    require(row.ndim() == 1 && x.ndim() == 2 && labels.ndim() == 1, "row and labels must be vectors, inputs a matrix");
-    require(long(row.shape(0)) == n_row && long(x.shape(1)) == net.n_features && x.shape(0) == labels.shape(0) && x.shape(0) > 0,
-            "row, inputs and labels do not fit together");
-    const int n = int(x.shape(0));
-    for (int i = 0; i < n; ++i)
-        require(labels.data()[i] >= 0 && labels.data()[i] < net.n_outputs, "a label is not among the network's outputs");
-    std::vector<std::int64_t> index(n);
-    std::iota(index.begin(), index.end(), 0);
-    double* out;
-    auto result = make<double>({std::size_t(n_row)}, &out);
-    Worker<double> worker(net);
-    worker.read_row(row.data());
-    int stride;
-    if (train_mode) {  // a step of size one without anything else moves the model by the gradient
-        worker.begin({0, 0, 0, 0});
-        worker.step(x.data(), index.data(), n, {labels.data(), nullptr}, true, 1.0, 0);
-        std::vector<double> after(n_row);
-        worker.write_model(after.data());
-        for (const Segment& s : net.segments)
-            for (int i = 0; i < s.n; ++i) out[s.row + i] = row.data()[s.row + i] - after[s.row + i];
-        return nb::make_tuple(0.0, result);
-    }
-    const double* z = worker.outputs(x.data(), index.data(), n, &stride);
-    double loss = 0;
-    for (int s = 0; s < n; ++s) {
-        const double* y = z + std::ptrdiff_t(s) * stride;
-        double sum = 0;
-        for (int i = 0; i < net.n_outputs; ++i) sum += std::exp(y[i]);
-        loss += (std::log(sum) - y[labels.data()[s]]) / n;
-    }
-    worker.write_row(out, worker.gradient(x.data(), index.data(), n, n, {labels.data(), nullptr}, true));
-    return nb::make_tuple(loss, result);
-}
 
 static std::string best_instructions() {
 #if defined(__x86_64__)
