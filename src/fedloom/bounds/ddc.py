@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom.bounds.ltc import client_mismatch, cluster_mismatch
+from fedloom.bounds.partition import check_partition
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -137,14 +138,7 @@ def ddc_bound(
 
 def _shares(cover: Mask, n_samples: ArrayLike) -> tuple[Floats, Floats]:
     """P (N,) and p (N, K). Every device must be in one cluster, with samples."""
-    if cover.ndim != 2 or cover.dtype != np.bool_ or not cover.size:
-        raise ValueError(f"cover must be a bool array of shape (N, K), got {cover.dtype} {cover.shape}")
-    wrong = np.flatnonzero(cover.sum(axis=0) != 1).tolist()
-    if wrong:
-        raise ValueError(f"every device must be in exactly one cluster; devices {wrong[:10]} are in none or in several")
-    empty = np.flatnonzero(~cover.any(axis=1)).tolist()
-    if empty:
-        raise ValueError(f"clusters {empty[:10]} have no devices; leave them out")
+    check_partition(cover, "device")
     samples = _check.array("n_samples", n_samples, (cover.shape[1],))
     _check.positive("n_samples", samples)
     held = cover @ samples

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
+from fedloom.bounds.partition import check_partition
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -249,12 +250,5 @@ def _masses(step_masses: ArrayLike) -> Floats:
 
 def _cluster_of(cover: Mask) -> NDArray[np.int64]:
     """Each client's cluster (K,); every client must be in one, and every cluster must have clients."""
-    if cover.ndim != 2 or cover.dtype != np.bool_ or not cover.size:
-        raise ValueError(f"cover must be a bool array of shape (N, K), got {cover.dtype} {cover.shape}")
-    wrong = np.flatnonzero(cover.sum(axis=0) != 1).tolist()
-    if wrong:
-        raise ValueError(f"every client must be in exactly one cluster; clients {wrong[:10]} are in none or in several")
-    empty = np.flatnonzero(~cover.any(axis=1)).tolist()
-    if empty:
-        raise ValueError(f"clusters {empty[:10]} have no clients; leave them out")
+    check_partition(cover, "client")
     return np.asarray(cover.argmax(axis=0), dtype=np.int64)

@@ -9,6 +9,9 @@ of a device's round time, is with its links where all links are alike (Set 1a) a
 because FedMDS knows of no links between devices; `time` chooses one of the two.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,8 +19,10 @@ from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, similar_clusters
 from fedloom.grouping.spectral import MOST_CLIENTS, TIMES, check_width
 from fedloom.methods.ltc import clusters_for, d2d_method
-from fedloom.methods.parts import Method
+from fedloom.methods.parts import Group, Method
 from fedloom.methods.random_clusters import around_heads
+
+NEEDS = {Need.SPEEDS, Need.LINKS, Need.UPDATES}
 
 
 def method(
@@ -31,19 +36,9 @@ def method(
     """sigma: width of the kernel. time: t_i, "round" (with the device's median link), "computing", or "auto": with links if all
     are alike. n_clusters: by default one for five clients. box_s, feature_s, keep_progress as for ltc."""
     check_width("sigma", sigma)
-    _check.one_of("time", time, TIMES)
-    if n_clusters is not None:
-        _check.whole("n_clusters", n_clusters)
-
-    def group(view: View, rng: np.random.Generator) -> Topology:
-        who = _all_pairs(view)
-        features, n = view.features("update")[who], clusters_for(len(who), n_clusters)
-        clusters = similar_clusters(features, _times(view, who, time), n_clusters=n, sigma=sigma, rng=rng)
-        return around_heads(view, who, clusters)
-
-    needs = {Need.SPEEDS, Need.LINKS, Need.UPDATES}
+    group = _by_updates(partial(similar_clusters, sigma=sigma), time, n_clusters)
     summary = "device clusters of similar updates (spectral clustering), time-boxed"
-    return d2d_method("fedmds", summary, group, needs, box_s, feature_s, keep_progress)
+    return d2d_method("fedmds", summary, group, NEEDS, box_s, feature_s, keep_progress)
 
 
 def plus(
@@ -58,6 +53,13 @@ def plus(
     """sigma_t, sigma_ft: widths of the kernels of time and direction; the rest as for fedmds."""
     check_width("sigma_t", sigma_t)
     check_width("sigma_ft", sigma_ft)
+    group = _by_updates(partial(complementary_clusters, sigma_t=sigma_t, sigma_ft=sigma_ft), time, n_clusters)
+    summary = "device clusters of complementary updates and similar speed (spectral clustering), time-boxed"
+    return d2d_method("fedmds_plus", summary, group, NEEDS, box_s, feature_s, keep_progress)
+
+
+def _by_updates(cluster: Callable[..., list[NDArray[np.int64]]], time: str, n_clusters: int | None) -> Group:
+    """Heads with the clusters that `cluster` makes of updates (m, P) and times (m,), n_clusters of them."""
     _check.one_of("time", time, TIMES)
     if n_clusters is not None:
         _check.whole("n_clusters", n_clusters)
@@ -65,13 +67,9 @@ def plus(
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = _all_pairs(view)
         features, n = view.features("update")[who], clusters_for(len(who), n_clusters)
-        t_s = _times(view, who, time)
-        clusters = complementary_clusters(features, t_s, n_clusters=n, sigma_t=sigma_t, sigma_ft=sigma_ft, rng=rng)
-        return around_heads(view, who, clusters)
+        return around_heads(view, who, cluster(features, _times(view, who, time), n_clusters=n, rng=rng))
 
-    needs = {Need.SPEEDS, Need.LINKS, Need.UPDATES}
-    summary = "device clusters of complementary updates and similar speed (spectral clustering), time-boxed"
-    return d2d_method("fedmds_plus", summary, group, needs, box_s, feature_s, keep_progress)
+    return group
 
 
 def _times(view: View, who: NDArray[np.int64], time: str) -> NDArray[np.float64]:
