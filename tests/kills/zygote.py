@@ -28,7 +28,7 @@ IMPORTED = (
         "scipy.optimize",
         "sklearn.cluster",
         "torch.nn",
-        "fedloom.simulator",
+        "fedloom.simulator.simulation",
         "fedloom.training.native",
     ),
     *(f"fedloom.cli.{name}" for name in ("app", "limits", "live", "many", "plan", "reproduction", "verify", "worker")),
