@@ -39,10 +39,10 @@ from fedloom.protocol.messages import (
     Wake,
 )
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.clock import Arrival, Clock, Opening, Reporting, Waking
+from fedloom.simulator.carrying import Carrier, Collects, Imagined
+from fedloom.simulator.clock import Arrival, Delivered, Left, Opening, Reporting, Waking
 from fedloom.simulator.errands import Errands
 from fedloom.simulator.exchange import Way
-from fedloom.simulator.features import Features
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
@@ -60,7 +60,8 @@ class Driver:
     decisions: groupings by cloud round that depended on features; scores: accuracies of the cloud's model on samples that no
     client has, by the number of cloud merges, which a bound on staleness goes by; what is given at the start is not made or
     measured again. score measures one. look_every: yield also between cloud rounds, every so many edge rounds; keep_devices: keep
-    the last model of every device; keep_timeline: keep what each client did when.
+    the last model of every device; keep_timeline: keep what each client did when. carrier: who carries out what is decided; by
+    default nobody, and all happens as predicted.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Driver:
         method: Method,
         world: World,
         first: Model,
-        features: Features | None = None,
+        features: Collects | None = None,
         decisions: Mapping[int, Decision] | None = None,
         score: Callable[[Model], float] | None = None,
         scores: Mapping[int, float] | None = None,
@@ -76,15 +77,23 @@ class Driver:
         look_every: int | None = None,
         keep_devices: bool = False,
         keep_timeline: bool = True,
+        carrier: Carrier | None = None,
     ) -> None:
         _check_total_steps(method, world)
         self.method, self.world = method, world
         wander = world.fleet.moves == "edge-round"
+        self.carrier = Imagined(method.edge.at_once) if carrier is None else carrier
         self.machines = Federation(
-            world.terms, method.edge, method.cloud, method.merge_edge, method.merge_cloud, wander=wander
+            world.terms,
+            method.edge,
+            method.cloud,
+            method.merge_edge,
+            method.merge_cloud,
+            wander=wander,
+            foreseen=self.carrier.foreseen,
         )
         devices = self.machines.devices
-        self.clock, self.ledger = Clock(), Ledger()
+        self.clock, self.ledger = self.carrier.clock, Ledger()
         self.held = Held(method, world, first, keep_devices)
         self.scenes = Scenes(method, world, self.machines)
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
@@ -165,6 +174,14 @@ class Driver:
             case Arrival(lead):
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
+            case Delivered(client, ticket):
+                for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
+                    self._tell(edge.group, event)
+            case Left(client):
+                told, actions = machines.gone(np.array(client), now_s)
+                for edge, gone in told:
+                    self._tell(edge.group, gone)
+                self._perform(actions)
             case Reporting(i):
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
@@ -208,16 +225,14 @@ class Driver:
         """Clients go to work; when they will be back is foreseen."""
         edge = self.machines.edges[action.group]
         event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self.scenes.cloud_round)
-        if self.method.edge.at_once:
-            for part in action.parts:
-                self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
-        self._tell(action.group, event)
+        self._tell(action.group, self.carrier.sent(action, self._scene_of(action.group), event))
 
     def _merge(self, action: Merge) -> None:
         scene, host = self._scene_of(action.group), self.machines.topology.host
         self._n_updates += action.n_updates
         for part in action.parts:
             self.held.merge_edge(part, scene)
+            self.carrier.merged(part, scene, self.held.edges[part.aggregator])
             for flight in part.flights:
                 if (sent := flight.load.sent) is not None:
                     sent.merged_s[flight.at], sent.merged_at[flight.at] = self.clock.now_s, part.aggregator
@@ -230,6 +245,10 @@ class Driver:
         upload_s = 0.0
         if cloud.exists:
             upload_s = self._over_backhaul(self._scene_of(i).exchange.cloud_up, action.aggregators)
+        mine = self.machines.edges[i].aggregators
+        hosts, models = self.machines.topology.host[mine].tolist(), [self.held.edges[n] for n in mine.tolist()]
+        if self.carrier.reported(i, hosts, models, self.machines.topology.kind, action.at_s):
+            return
         if cloud.uplink is None:
             self.clock.foresee(action.at_s + upload_s, Reporting(i))
             return
@@ -246,7 +265,7 @@ class Driver:
         if self.method.cloud.exists:
             self.held.hand_down(edge.aggregators)
             way = self._scene_of(edge.group).exchange.cloud_down
-            start_s += self._over_backhaul(way, self.held.different(edge.aggregators))
+            start_s += self.carrier.takes_s(self._over_backhaul(way, self.held.different(edge.aggregators)))
         periods = self._periods_now = self._periods()
         allotted, total = self.regrouping.allotment.edge_rounds, self.world.total_steps
         begin = Begin(

@@ -17,10 +17,10 @@ from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
 from fedloom.simulator.book import Dispatch, settle_all
-from fedloom.simulator.clock import Clock
+from fedloom.simulator.carrying import Collects, Timepiece
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
-from fedloom.simulator.features import NO_MODEL, Features, Layers
+from fedloom.simulator.features import NO_MODEL, Layers
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import NOBODY, Ledger
 from fedloom.simulator.world import Decision, World
@@ -36,11 +36,11 @@ class Regrouping:
         self,
         method: Method,
         world: World,
-        clock: Clock,
+        clock: Timepiece,
         devices: Devices,
         held: Held,
         ledger: Ledger,
-        features: Features | None,
+        features: Collects | None,
         decisions: Mapping[int, Decision] | None,
     ) -> None:
         self._method, self._world, self._devices, self._held, self._ledger = method, world, devices, held, ledger
@@ -137,7 +137,7 @@ class Regrouping:
         self._ledger.note("computing", "", aggregator=np.array([NOBODY]), airtime_s=busy_s, energy_j=joules)
         self._ledger.feature_j += self._ledger.total_j - before_j
         feature_s = self._method.group.feature_s
-        self._clock.now_s += float(finish_s.max()) if feature_s is None else feature_s
+        self._clock.spend(float(finish_s.max()) if feature_s is None else feature_s)
 
     def _work(self, kind: str, clients: Ints) -> NDArray[np.floating]:
         """Steps' worth of computing (m,) for a feature; if clients train for it, that is noted as their progress."""
