@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.protocol.messages import OnTheWay, Part, Send
-from fedloom.simulator.book import Model
+from fedloom.simulator.book import Model, settle
 from fedloom.simulator.clock import Arrival, Clock, Happening
 from fedloom.simulator.computing import Computing
 from fedloom.simulator.features import Features, Layers
@@ -38,9 +38,8 @@ class Collects(Protocol):
 
     def size(self, kind: str, layers: Layers) -> float: ...
     def work(self, kind: str, local_steps: Ints, pass_steps: Ints) -> NDArray[np.floating]: ...
-    def values(
-        self, kind: str, layers: Layers, start: Model, results: Mapping[int, Model]
-    ) -> NDArray[np.floating]: ...
+    def values(self, kind: str, layers: Layers, start: Model, results: Mapping[int, Model]) -> NDArray[np.floating]: ...
+    def known(self, results: Mapping[int, Model]) -> None: ...
 
 
 class Computes(Protocol):
@@ -63,6 +62,7 @@ class Carrier(Protocol):
     sent: clients go to work; what the edge is told of it. merged: an aggregator has a new model in place of the one before, and
     that is its recipe. reported: a group sends the models of these aggregators to the cloud, not before at_s; whether the
     carrier itself tells when they are there. takes_s: how long a way that is predicted to take so long holds up what follows.
+    known: the run that is gone on with had looked at a model.
     """
 
     @property
@@ -73,6 +73,7 @@ class Carrier(Protocol):
     def merged(self, part: Part, scene: Scene, model: Model) -> None: ...
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool: ...
     def takes_s(self, predicted_s: float) -> float: ...
+    def known(self, model: Model) -> None: ...
     def features(self, local: Features) -> Collects: ...
     def computing(self, engine: Engine | None, live: Callable[[], list[Model]]) -> Computes: ...
 
@@ -100,6 +101,9 @@ class Imagined:
 
     def takes_s(self, predicted_s: float) -> float:
         return predicted_s
+
+    def known(self, model: Model) -> None:
+        settle(model, None)
 
     def features(self, local: Features) -> Collects:
         return local

@@ -38,7 +38,7 @@ from fedloom.protocol.messages import (
     Send,
     Wake,
 )
-from fedloom.simulator.book import Model, settle
+from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Carrier, Collects, Imagined
 from fedloom.simulator.clock import Arrival, Delivered, Left, Opening, Reporting, Waking
 from fedloom.simulator.errands import Errands
@@ -354,7 +354,7 @@ class Driver:
         """The accuracy of the cloud's model after so many merges: of the first, or of now."""
         model = self.held.model if version else self.held.first
         if version in self.scores:  # of the run that is gone on with: there the model was computed at this moment
-            settle(model, None)
+            self.carrier.known(model)
         else:
             if self._score is None:
                 raise ValueError(

@@ -16,7 +16,7 @@ from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
-from fedloom.simulator.book import Dispatch, settle_all
+from fedloom.simulator.book import Dispatch
 from fedloom.simulator.carrying import Collects, Timepiece
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
@@ -76,7 +76,7 @@ class Regrouping:
         if cloud_round in self.decisions:
             for kind, layers in self.decisions[cloud_round].asked:
                 self._pay_for(kind, layers)
-            settle_all(self._held.own.values(), None)  # of the run that is gone on with, which had computed them
+            self._features_known()
             topology = self.decisions[cloud_round].topology
         else:
             rule = one_cloud if warm else self._method.group.rule
@@ -100,6 +100,11 @@ class Regrouping:
                     f"the same number of them, got {rounds[together].tolist()}"
                 )
         return replace(topology, notes={**topology.notes, **self.allotment.notes})
+
+    def _features_known(self) -> None:
+        """The run that is gone on with had computed what clients trained for a feature."""
+        assert self._features is not None
+        self._features.known(self._held.own)
 
     def _collect(self, kind: str, layers: Layers) -> NDArray[np.floating]:
         """Features (K, d) for grouping; paid for once in a cloud round."""
