@@ -21,9 +21,15 @@ LINGER_S = 2.0  # after the end, so that nodes hear of it
 class CloudDesk:
     """Answers nodes. conductor: whose orders are given out; station: the cloud as a station. roster: who takes part."""
 
-    def __init__(self, conductor: Conductor, station: Node, roster: Collection[str]) -> None:
+    def __init__(
+        self,
+        conductor: Conductor,
+        station: Node,
+        roster: Collection[str],
+        revoked: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
         self.conductor, self.station, self.roster = conductor, station, frozenset(roster)
-        self.over = False
+        self.over, self.revoked = False, revoked
         self._news: dict[str, asyncio.Event] = {}
         self._loop = asyncio.get_running_loop()
         self._told_over: set[str] = set()
@@ -101,7 +107,8 @@ class CloudDesk:
         if self.over and not orders:
             self._told_over.add(who.name)
         drop = self.conductor.dead(held)
-        return Letter("orders", {"orders": orders, "drop": drop, "over": self.over and not orders})
+        fields = {"orders": orders, "drop": drop, "over": self.over and not orders, "revoked": sorted(self.revoked())}
+        return Letter("orders", fields)
 
     async def _arrived(self, who: Identity, letter: Letter) -> Letter:
         """A report or a feature, from whoever was asked for it."""

@@ -49,6 +49,8 @@ class Node:
         self.at_work: dict[str, str] = {}
         """Orders that are being carried out, and at what they are."""
         self.local: Desk = self
+        self.revoked: frozenset[str] = frozenset()
+        """Fingerprints of certificates that the cloud has told of."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Condition()
         self._gone: dict[int, int] = {}  # by client: the newest update of it that was dropped
@@ -143,6 +145,7 @@ class Node:
                 fields = {"known": list(self._tasks), "held": held, "wait_s": WAIT_S / 2}
                 reply = await until_reached(self, CLOUD, Letter("poll", fields), CALL_S)
                 self._drop(reply.words("drop"))
+                self.revoked = frozenset(reply.words("revoked"))
                 for order in reply.fields["orders"]:
                     if order["id"] not in self._tasks:
                         self._tasks[order["id"]] = asyncio.create_task(self._carry_out(order))

@@ -94,9 +94,10 @@ class Evaluation:
         alone = state.topology.kind == "cloud" and state.topology.cluster is None
         edges = [state.model if alone else state.reported_models[n] for n in used]
         clusters = [state.model if alone else state.cluster_models[n] for n in used]
-        scored = self._scored([*edges, *clusters, *state.device_models.values()], {state.model: first})
+        devices = [m for m in state.device_models.values() if m.row is not None]  # real ones keep theirs to themselves
+        scored = self._scored([*edges, *clusters, *devices], {state.model: first})
         found = _mean_and_worst("edge", [scored[m] for m in edges])
-        found |= _mean_and_worst("device", [scored[m] for m in state.device_models.values()])
+        found |= _mean_and_worst("device", [scored[m] for m in devices])
         by = {}
         for name, models_ in (("cluster", clusters), ("edge", edges)):
             of_aggregator = {-1: first} | {n: scored[m] for n, m in zip(used, models_)}
