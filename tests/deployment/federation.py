@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import threading
 
 import numpy as np
 
@@ -43,7 +44,8 @@ class Together:
         self.over = asyncio.Event()
         self.row = None
         self.logs = {}
-        self.wall_s = []
+        self.ended = threading.Event()
+        self.ended.set()
 
     def start(self, name):
         """Make a node from its folder, and let it run."""
@@ -54,18 +56,23 @@ class Together:
 
     async def kill(self, name):
         """As kill -9: nothing more is done or answered, and only what is on disk is left."""
-        self.network.desks.pop(name, None)
+        self.network.cut(name)
         task = self.tasks.pop(name)
         if name == naming.CLOUD:
             self.conductor.clock.stop()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.2)
+        if (
+            name == naming.CLOUD
+        ):  # a thread cannot be killed: it is waited for, and what it wrote last it wrote before the kill
+            await asyncio.to_thread(self.ended.wait)
 
     async def restart(self, name):
         await self.kill(name)
         self.start(name)
 
-    async def run(self, timeout_s=60.0):
+    async def run(self, timeout_s=40.0):
         for name in [naming.CLOUD, *self.names]:
             if name not in self.absent:
                 self.start(name)
@@ -77,6 +84,10 @@ class Together:
                             raise AssertionError(f"{name} has ended") from task.exception()
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self.over.wait(), 0.2)
+        except TimeoutError:
+            raise AssertionError(
+                f"not over after {timeout_s} s: {self.conductor}, {[(n.name, n.at_work) for n in self.nodes.values()]}"
+            ) from None
         finally:
             for name in list(self.tasks):
                 await self.kill(name)
@@ -107,10 +118,16 @@ class Together:
         )
         desk = self.network.desks["cloud"] = CloudDesk(conductor, station, self.names)
 
+        ended = self.ended
+        ended.clear()
+
         def carry_out(simulation):
-            checkpoint = choose_checkpoint(folder, RUN).checkpoint
-            for _ in simulation.rounds(checkpoint):
-                save_checkpoint(folder, simulation.checkpoint(), RUN)
+            try:
+                checkpoint = choose_checkpoint(folder, RUN).checkpoint
+                for _ in simulation.rounds(checkpoint):
+                    save_checkpoint(folder, simulation.checkpoint(), RUN)
+            finally:
+                ended.set()
 
         try:
             if await conduct(desk, simulation, carry_out):

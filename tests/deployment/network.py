@@ -17,6 +17,7 @@ class Network:
         self.desks, self.logs = {}, {}
         self.lose, self.double, self._random = lose, double, random.Random(seed)
         self.n_letters = 0
+        self._open = {}  # by desk: answers that are being made
 
     def link(self, name):
         return MemoryLink(self, name)
@@ -28,13 +29,33 @@ class Network:
             await asyncio.sleep(0)
             raise Unreachable(to)
         if self._random.random() < self.double:
-            await answer(self.desks[to], identity_of(sender), data, MOST, self.logs[to])
-            if to not in self.desks:
-                raise Unreachable(to)
-        reply = await answer(self.desks[to], identity_of(sender), data, MOST, self.logs[to])
+            await self._answer(sender, to, data)
+        reply = await self._answer(sender, to, data)
         if self._random.random() < self.lose or sender not in self.desks:
             raise Unreachable(to)
         return opened(reply, MOST, to)
+
+    def cut(self, name):
+        """A node is dead: nobody answers, and those who wait for its answers learn it, as when a connection breaks."""
+        self.desks.pop(name, None)
+        for task in self._open.pop(name, set()):
+            task.cancel()
+
+    async def _answer(self, sender, to, data):
+        if to not in self.desks:
+            raise Unreachable(to)
+        task = asyncio.ensure_future(answer(self.desks[to], identity_of(sender), data, MOST, self.logs[to]))
+        made = self._open.setdefault(to, set())
+        made.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if asyncio.current_task().cancelling():
+                task.cancel()
+                raise
+            raise Unreachable(to) from None
+        finally:
+            made.discard(task)
 
 
 class MemoryLink:
@@ -43,7 +64,8 @@ class MemoryLink:
 
     async def call(self, to, letter, timeout_s):
         try:
-            return await asyncio.wait_for(self._network.carry(self._name, to, letter), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                return await self._network.carry(self._name, to, letter)
         except TimeoutError:
             raise Unreachable(to) from None
 

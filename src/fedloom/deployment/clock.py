@@ -38,6 +38,9 @@ class WallClock:
         self._began_s = time.monotonic() - (self.replay[-1][0] if self.replay else 0.0)
         self._stopped = False
 
+    def __repr__(self) -> str:
+        return f"WallClock(now_s={self.now_s:.3f}, to_replay={len(self.replay)}, here={list(self._here)}, foreseen={self._foreseen})"
+
     @property
     def wall_s(self) -> float:
         """Seconds of the run now."""

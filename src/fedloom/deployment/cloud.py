@@ -103,7 +103,8 @@ class CloudDesk:
             if orders or self.over or left_s <= 0:
                 break
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(news.wait(), left_s)
+                async with asyncio.timeout(left_s):
+                    await news.wait()
         if self.over and not orders:
             self._told_over.add(who.name)
         drop = self.conductor.dead(held)

@@ -69,6 +69,11 @@ class Conductor:
         self._reports: dict[int, tuple[set[str], float]] = {}  # by group: names that are not here yet, not before
         self._scheduled: set[int] = set()
 
+    def __repr__(self) -> str:
+        waiting = {node: [order["id"] for order in orders] for node, orders in self.waiting().items()}
+        reports = {group: sorted(wanted) for group, (wanted, _) in self._reports.items()}
+        return f"Conductor({self.clock}, orders={waiting}, reports={reports}, scheduled={sorted(self._scheduled)})"
+
     # What the driver asks for
 
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay:

@@ -5,8 +5,13 @@ the garbage collector can hang the end of a process.
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
+
+os.environ.setdefault(
+    "GRPC_VERBOSITY", "ERROR"
+)  # read when gRPC is loaded; else it tells of every connection that ends
 
 import grpc
 import grpc.aio

@@ -28,6 +28,7 @@ class Looking:
     def compute(self, models: list[Model]) -> None:
         """Rows of what can be known here; they are on disk then."""
         before = time.perf_counter()
+        self.restore()  # what is looked at now, the life before had not
         conductor = self._conductor
         with conductor.lock:
             for model in models:
