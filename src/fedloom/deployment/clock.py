@@ -39,7 +39,8 @@ class WallClock:
         self._stopped = False
 
     def __repr__(self) -> str:
-        return f"WallClock(now_s={self.now_s:.3f}, to_replay={len(self.replay)}, here={list(self._here)}, foreseen={self._foreseen})"
+        here, foreseen = list(self._here), self._foreseen
+        return f"WallClock({self.now_s:.3f} s, to_replay={len(self.replay)}, here={here}, foreseen={foreseen})"
 
     @property
     def wall_s(self) -> float:

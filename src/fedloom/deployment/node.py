@@ -26,6 +26,8 @@ Row = NDArray[np.float32]
 MOST_HELD = 64  # updates of one device at a station; more are not waited for
 WAIT_S = 20.0  # an answer may be held back so long for something to come
 CALL_S = 60.0
+POLL_S = 2.0  # after so long an order that was lost is given again
+AGAIN_S = 1.0
 LOOK_S = 0.5  # what is waited for is looked for so often, also if nobody says that it has come
 
 
@@ -142,7 +144,7 @@ class Node:
         try:
             while True:
                 held = [] if self.name == CLOUD else self.store.names
-                fields = {"known": list(self._tasks), "held": held, "wait_s": WAIT_S / 2}
+                fields = {"known": list(self._tasks), "held": held, "wait_s": POLL_S}
                 reply = await until_reached(self, CLOUD, Letter("poll", fields), CALL_S)
                 self._drop(reply.words("drop"))
                 self.revoked = frozenset(reply.words("revoked"))
@@ -182,10 +184,16 @@ class Node:
 
     async def _carry_out(self, order: Order) -> None:
         failed: str | None = None
+        self.at_work[order["id"]] = order["do"]
         try:
-            self.at_work[order["id"]] = order["do"]
-            await self._do(order)
-        except (ValueError, RefusedBy, KeyError, OSError) as error:
+            while True:
+                try:
+                    await self._do(order)
+                    break
+                except OSError as error:  # a full disk, say: nothing is acknowledged, and it is tried again
+                    self.log("cannot", order=order["id"], why=str(error))
+                    await asyncio.sleep(AGAIN_S)
+        except (ValueError, RefusedBy, KeyError) as error:
             failed = f"{type(error).__name__}: {error}"
             self.log("failed", order=order["id"], why=failed)
         finally:

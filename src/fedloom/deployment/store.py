@@ -4,6 +4,7 @@ An array is on disk before anybody is told that it is here. All are in memory to
 """
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,7 @@ from fedloom.deployment import naming
 from fedloom.deployment.letters import BadLetter, Letter, decode, encode
 
 SUFFIX = ".value"
+_numbers = itertools.count()  # so that no two writers write beside the same place
 MOST_BYTES = 1 << 33
 Array = NDArray[Any]
 
@@ -88,7 +90,7 @@ class Store:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write beside, flush, rename, flush the folder: a kill leaves the old file or the new one."""
-    beside = path.with_name(f"{path.name}.part")
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}.part")
     with beside.open("wb") as file:
         file.write(content)
         file.flush()
