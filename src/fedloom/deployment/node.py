@@ -5,6 +5,7 @@ make is named, what is there is not made again, and what is not there yet is wai
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +25,7 @@ from fedloom.methods import Method
 
 Row = NDArray[np.float32]
 MOST_HELD = 64  # updates of one device at a station; more are not waited for
+MOST_MERGED = 10_000
 WAIT_S = 20.0  # an answer may be held back so long for something to come
 CALL_S = 60.0
 POLL_S = 2.0  # after so long an order that was lost is given again
@@ -55,7 +57,8 @@ class Node:
         """Fingerprints of certificates that the cloud has told of."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed = asyncio.Condition()
-        self._gone: dict[int, int] = {}  # by client: the newest update of it that was dropped
+        self.merged: deque[str] = deque(maxlen=MOST_MERGED)
+        """The last updates that were merged here: they do not come again."""
 
     # What others ask for
 
@@ -88,7 +91,7 @@ class Node:
         client = naming.owner(name)
         assert client is not None
         if name not in self.store:
-            if naming.first_step(name) <= self._gone.get(client, -1):
+            if name in self.merged:
                 self.log("refused", who=str(who), why=f"{name} is of an old round")
                 return Letter("taken", {"wanted": False})
             prefix = f"{name[0]}-{client}-"
@@ -146,7 +149,7 @@ class Node:
                 held = [] if self.name == CLOUD else self.store.names
                 fields = {"known": list(self._tasks), "held": held, "wait_s": POLL_S}
                 reply = await until_reached(self, CLOUD, Letter("poll", fields), CALL_S)
-                self._drop(reply.words("drop"))
+                self.store.drop(reply.words("drop"))
                 self.revoked = frozenset(reply.words("revoked"))
                 for order in reply.fields["orders"]:
                     if order["id"] not in self._tasks:
@@ -173,14 +176,6 @@ class Node:
         letter = Letter("hello", {"newest": VERSION, "oldest": OLDEST, "run": self.store.identity})
         await until_reached(self, CLOUD, letter, CALL_S)
         self.log("joined", version=VERSION)
-
-    def _drop(self, names: list[str]) -> None:
-        for name in names:
-            if name[:1] in ("u", "s") and name in self.store:
-                client = naming.owner(name)
-                assert client is not None
-                self._gone[client] = max(self._gone.get(client, -1), naming.first_step(name))
-        self.store.drop(names)
 
     async def _carry_out(self, order: Order) -> None:
         failed: str | None = None
@@ -267,6 +262,7 @@ class Node:
         for recipe in recipes:
             rows |= await self._leaves(recipe)
         await self.keep(order["name"], await asyncio.to_thread(merged, order, rows, self.method))
+        self.merged.extend(name for name in rows if name[0] in "us")
 
     async def _made(self, recipe: Recipe) -> Row:
         return mixed(recipe, await self._leaves(recipe), self.method)
