@@ -119,9 +119,9 @@ class Together:
         desk = self.network.desks["cloud"] = CloudDesk(conductor, station, self.names)
 
         ended = self.ended
-        ended.clear()
 
         def carry_out(simulation):
+            ended.clear()
             try:
                 checkpoint = choose_checkpoint(folder, RUN).checkpoint
                 for _ in simulation.rounds(checkpoint):

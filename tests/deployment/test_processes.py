@@ -5,6 +5,7 @@ import random
 import time
 
 import numpy as np
+import polars
 import pytest
 from safetensors.numpy import load_file
 
@@ -98,3 +99,20 @@ def test_addresses_are_on_loopback_and_devices_without_clusters_do_not_listen(tm
     assert set(bundle.addresses) == {"cloud", "edge-0", "edge-1"}
     assert all(address.startswith("127.0.0.1:") for address in bundle.addresses.values())
     assert read_bundle(tmp_path / "all" / "device-0")[0].listen is None
+
+
+@pytest.mark.slow
+def test_predicted_stands_beside_measured(tmp_path):
+    scenario, method = for_method("hierfedavg", cloud_rounds=2)
+    bundle = bundles(tmp_path / "all", scenario, method)
+    with started(tmp_path / "all", bundle.roster) as processes:
+        ended(processes, tmp_path / "all")
+    table = json.loads((tmp_path / "all" / CLOUD / "measured.json").read_text())
+    assert [line["client"] for line in table] == list(range(6))
+    for line in table:
+        assert line["jobs"] == 4
+        assert 0.2 <= line["train_s"]["predicted"] <= 0.8  # two steps of 0.1 to 0.4 s
+        assert 0 < line["train_s"]["measured"] < line["round_s"]["measured"]
+    timeline = polars.read_parquet(tmp_path / "all" / CLOUD / "record" / "timeline.parquet")
+    assert (timeline["arrival_s"] > timeline["start_s"]).all()
+    assert (timeline["merged_s"] >= timeline["arrival_s"]).all()

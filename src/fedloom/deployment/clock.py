@@ -19,19 +19,19 @@ class Stopped(Exception):
 
 class WallClock:
     """now_s: seconds of the run at what happened last. changed: the lock of all that the driver shares with others. look_around:
-    called about once a second while nothing happens; replayed: with what the journal tells."""
+    called about once a second while nothing happens; noticed: with what happens, also by the journal."""
 
     def __init__(
         self,
         journal: Journal,
         changed: threading.Condition,
         look_around: Callable[[], None],
-        replayed: Callable[[Noted], None],
+        noticed: Callable[[float, Noted], None],
     ) -> None:
         self.now_s = 0.0
         self.replay = deque(journal.happened)
         self._journal, self._changed, self._look_around = journal, changed, look_around
-        self._replayed = replayed
+        self._noticed = noticed
         self._foreseen: list[tuple[float, int, Happening]] = []
         self._n = 0
         self._here: deque[Happening] = deque()
@@ -93,7 +93,7 @@ class WallClock:
                 if isinstance(happening, Spent):
                     raise ValueError("the journal does not fit what the method decides: it is of another version")
                 self._forget(happening)
-                self._replayed(happening)
+                self._noticed(self.now_s, happening)
                 return happening
             while True:
                 if self._stopped:
@@ -110,6 +110,7 @@ class WallClock:
                     continue
                 self.now_s = now_s
                 self._journal.happens(now_s, happening)
+                self._noticed(now_s, happening)
                 return happening
 
     def wait(self) -> None:

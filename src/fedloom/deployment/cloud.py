@@ -68,7 +68,7 @@ class CloudDesk:
                 failed = str(letter.fields["failed"])[:500] if "failed" in letter.fields else None
                 if failed is not None:
                     self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
-                self.conductor.done(who.name, letter.word("order"), failed)
+                self.conductor.done(who.name, letter.word("order"), failed, _seconds(letter))
                 await self.station.stir()
                 return Letter("noted")
             case "status":
@@ -142,6 +142,15 @@ class CloudDesk:
             for node in sorted(self.roster)
         }
         return {"seconds": round(conductor.clock.now_s, 3), "over": self.over, "nodes": nodes}
+
+
+def _seconds(letter: Letter) -> list[float]:
+    """What a device has measured: at most three times, not negative."""
+    found = letter.fields.get("took_s", [])
+    whole = isinstance(found, list) and len(found) <= 3
+    if not whole or not all(isinstance(s, int | float) and 0 <= s < 1e9 for s in found):
+        raise Refusal("took_s must be at most three times in seconds")
+    return [float(s) for s in found]
 
 
 async def conduct(desk: CloudDesk, simulation: Simulation, carry_out: Callable[[Simulation], object]) -> bool:

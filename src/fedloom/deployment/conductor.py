@@ -17,6 +17,7 @@ from fedloom.deployment.clock import WallClock
 from fedloom.deployment.collecting import Collecting
 from fedloom.deployment.journal import Journal, Noted
 from fedloom.deployment.looking import Looking
+from fedloom.deployment.measured import Measured
 from fedloom.deployment.orders import Order, Outbox
 from fedloom.deployment.recipes import Recipe
 from fedloom.deployment.recorded import in_lockstep, unforeseen
@@ -56,7 +57,7 @@ class Conductor:
         self.outbox = Outbox()
         self.names = Names(store)
         self.silence = Silence(patience_s, quorum)
-        self.clock = WallClock(journal, self.lock, self.look_around, self._replayed)
+        self.clock = WallClock(journal, self.lock, self.look_around, self._noticed)
         self.waves = Waves(lockstep=in_lockstep(method))
         self._delivered = {
             pair
@@ -68,6 +69,7 @@ class Conductor:
         self._sent_to: dict[str, set[str]] = {}
         self._reports: dict[int, tuple[set[str], float]] = {}  # by group: names that are not here yet, not before
         self._scheduled: set[int] = set()
+        self.measures = Measured(journal)
 
     def __repr__(self) -> str:
         waiting = {node: [order["id"] for order in orders] for node, orders in self.waiting().items()}
@@ -86,6 +88,7 @@ class Conductor:
             self.silence.watch(dispatch)
             for j, client in enumerate(dispatch.client.tolist()):
                 self._train(dispatch, j, ticket[client], self._stations(scene, client))
+                self.measures.sent((client, ticket[client]), action.parts[0].load.sent, j)
             return unforeseen(action, event)
 
     def merged(self, part: Part, scene: Scene, model: Model) -> None:
@@ -146,8 +149,8 @@ class Conductor:
 
     # What comes from the nodes
 
-    def done(self, node: str, order_id: str, failed: str | None = None) -> None:
-        """A node has carried out an order, or cannot. Copies change nothing."""
+    def done(self, node: str, order_id: str, failed: str | None = None, took_s: Sequence[float] = ()) -> None:
+        """A node has carried out an order, or cannot. Copies change nothing. took_s: for training, what it measured itself."""
         with self.lock:
             order = self.outbox.take(node, order_id)
             if order is None:
@@ -158,6 +161,7 @@ class Conductor:
             match order["do"]:
                 case "train":
                     client, ticket = self._ticket.pop(order["name"])
+                    self.journal.took(client, ticket, took_s)
                     self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
                 case "merge" | "hold":
                     self.journal.confirms(order_id)
@@ -282,13 +286,17 @@ class Conductor:
                 self.clock.foresee(at_s, Reporting(group))
                 self.lock.notify_all()
 
-    def _replayed(self, what: Noted) -> None:
-        """It has happened before the restart."""
-        if isinstance(what, Reporting):
-            self._scheduled.add(what.group)
-        if isinstance(what, Left):
-            for client in what.client:
-                self._withdraw(client)
+    def _noticed(self, at_s: float, what: Noted) -> None:
+        """It happens, now or, after a restart, by the journal."""
+        match what:
+            case Reporting(group):
+                self._scheduled.add(group)
+            case Left(client):
+                for one in client:
+                    self._withdraw(one)
+            case Delivered(client, ticket):
+                for pair in zip(client, ticket):
+                    self.measures.delivered(pair, at_s)
 
     def _withdraw(self, client: int) -> None:
         node = naming.device(client)

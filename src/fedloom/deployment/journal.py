@@ -7,6 +7,7 @@ One line each, flushed to disk before anything follows from it, with a checksum:
 import json
 import os
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,11 +34,13 @@ _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 
 class Journal:
-    """happened: what is told by the file, (seconds, what); confirmed: orders that are carried out, by their ids."""
+    """happened: what is told by the file, (seconds, what); confirmed: orders that are carried out, by their ids; took_s: by
+    client and ticket, what it measured."""
 
     def __init__(self, path: Path, identity: str) -> None:
         self.happened: list[tuple[float, Noted]] = []
         self.confirmed: set[str] = set()
+        self.took_s: dict[tuple[int, int], tuple[float, ...]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         end = self._read(path, identity) if path.exists() else 0
         self._file = path.open("r+b" if path.exists() else "w+b")
@@ -58,6 +61,9 @@ class Journal:
             if "what" in line:
                 self.happened.append((line["s"], happening_of(line["what"])))
             self.confirmed.update(line.get("done", []))
+            if "took" in line:
+                client, ticket, *seconds = line["took"]
+                self.took_s[client, ticket] = tuple(seconds)
             end = stop + 1
         return end
 
@@ -68,11 +74,17 @@ class Journal:
         self.confirmed.add(order)
         self._write({"done": [order]})
 
-    def _write(self, line: dict[str, Any]) -> None:
+    def took(self, client: int, ticket: int, seconds: Sequence[float]) -> None:
+        """What a client has measured itself in a job: seconds to fetch, to train and to send."""
+        self.took_s[client, ticket] = tuple(seconds)
+        self._write({"took": [client, ticket, *seconds]}, flush=False)
+
+    def _write(self, line: dict[str, Any], flush: bool = True) -> None:
         text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode()
         self._file.write(b"%08x %s\n" % (zlib.crc32(text), text))
         self._file.flush()
-        os.fsync(self._file.fileno())
+        if flush:
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()

@@ -5,6 +5,7 @@ make is named, what is there is not made again, and what is not there yet is wai
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -56,6 +57,7 @@ class Node:
         self.revoked: frozenset[str] = frozenset()
         """Fingerprints of certificates that the cloud has told of."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._took_s: dict[str, list[float]] = {}  # by order: seconds to fetch, train and send
         self._changed = asyncio.Condition()
         self.merged: deque[str] = deque(maxlen=MOST_MERGED)
         """The last updates that were merged here: they do not come again."""
@@ -194,7 +196,8 @@ class Node:
         finally:
             self.at_work.pop(order["id"], None)
         try:
-            fields = {"order": order["id"]} | ({} if failed is None else {"failed": failed[:500]})
+            took_s = self._took_s.pop(order["id"], [])
+            fields = {"order": order["id"], "took_s": took_s} | ({} if failed is None else {"failed": failed[:500]})
             await until_reached(self, CLOUD, Letter("done", fields), CALL_S)
         finally:
             self._tasks.pop(order["id"], None)
@@ -202,11 +205,15 @@ class Node:
     async def _do(self, order: Order) -> None:
         match order["do"]:
             case "train":
-                await self._train(order)
+                began_s = time.monotonic()
+                trained_s = await self._train(order)
+                fetched_s = time.monotonic() - began_s - trained_s
+                began_s = time.monotonic()
                 for station in order["to"]:
                     names = [order["name"], *([naming.begun(order["name"])] if order["begun"] else [])]
                     for name in names:
                         await self._put(station, name, await self._need(name))
+                self._took_s[order["id"]] = [fetched_s, trained_s, time.monotonic() - began_s]
             case "deliver":
                 for station in order["to"]:
                     await self._put(station, order["name"], await self._need(order["name"]))
@@ -221,12 +228,14 @@ class Node:
             case other:
                 raise ValueError(f"{self.name} cannot {other!r}; its version is too old for this cloud")
 
-    async def _train(self, order: Mapping[str, Any]) -> None:
+    async def _train(self, order: Mapping[str, Any]) -> float:
+        """Seconds that training itself took; none if the update is there already."""
         name = order["name"]
         needed = [name, naming.begun(name)] if order["begun"] else [name]
         if all(n in self.store for n in needed):
-            return
+            return 0.0
         start = await self._made(order["start"])
+        began_s = time.monotonic()
         row = await asyncio.to_thread(
             self._working.train,
             start,
@@ -234,9 +243,11 @@ class Node:
             first_step=naming.first_step(name),
             lr_step=order["lr_step"],
         )
+        took_s = time.monotonic() - began_s
         if order["begun"]:
             await self.keep(naming.begun(name), start)
         await self.keep(name, row)
+        return took_s
 
     async def _feature(self, order: Mapping[str, Any]) -> None:
         layers = order["layers"]

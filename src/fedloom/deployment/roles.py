@@ -1,11 +1,13 @@
 """The roles as programs: what a bundle comes to in a process of its own.
 
-State lies in the bundle's folder: `state/` (values, on the cloud also the journal), `record/` (the cloud's record of the run) and
-`log.jsonl`. A role that was killed is started again with the same bundle and goes on.
+State lies in the bundle's folder: `state/` (values, on the cloud also the journal) and `log.jsonl`; on the cloud also `record/`, the
+usual record of the run, and `measured.json`, predicted beside measured for every device. A role that was killed is started again
+with the same bundle and goes on.
 """
 
 import asyncio
 import contextlib
+import json
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -20,7 +22,7 @@ from fedloom.deployment.letters import MOST_HEADER, Letter
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
-from fedloom.deployment.store import Store
+from fedloom.deployment.store import Store, write_whole
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
@@ -37,7 +39,7 @@ from fedloom.training.choose import make_engine
 
 OnRound = Callable[[int, dict[str, float | int] | None], None]
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
-LOG, STATE, RECORD = "log.jsonl", "state", "record"
+LOG, STATE, RECORD, MEASURED = "log.jsonl", "state", "record", "measured.json"
 
 
 def check_runs(scenario: Scenario, method: Method) -> None:
@@ -120,9 +122,11 @@ async def _cloud(
             station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of)
             desk = CloudDesk(conductor, station, bundle.roster, revoked)
             async with _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log):
-                await conduct(
+                if await conduct(
                     desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round)
-                )
+                ):
+                    table = json.dumps(conductor.measures.table(), indent=1)
+                    write_whole(folder / MEASURED, table.encode())
     finally:
         journal.close()
 
