@@ -50,3 +50,18 @@ def test_a_time_box_that_is_long_enough_gives_the_simulators_bits(name, tmp_path
 def test_where_time_decides_the_model_is_that_of_a_simulation_with_the_recorded_times(name, tmp_path):
     scenario, method = for_method(name, cloud_rounds=2)
     assert np.array_equal(deployed(scenario, method, tmp_path), recorded(scenario, method, tmp_path))
+
+
+@pytest.mark.parametrize("method", ["hierfedavg", "hhfl"])
+def test_sampled_clients_are_added_up_in_the_simulators_order(method, tmp_path):
+    """Clients of two cells may start deeper in the book than those of one: their sums come in waves."""
+    scenario, text = for_method(method, cloud_rounds=2, edge_rounds=4, participation=0.5)
+    assert np.array_equal(deployed(scenario, text, tmp_path), simulated(scenario, text))
+
+
+@pytest.mark.parametrize("method", ["hierfedavg", "csahfl"])
+def test_clients_that_move_between_edge_rounds_take_their_updates_along(method, tmp_path):
+    scenario, text = for_method(method, cloud_rounds=3)
+    scenario["fleet"]["mobility"] = {"p_stay": 0.3, "neighbours": "ring", "every": "edge-round"}
+    row = deployed(scenario, text, tmp_path)
+    assert np.array_equal(row, recorded(scenario, text, tmp_path))

@@ -1,16 +1,24 @@
 """The commands of a deployment."""
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
 from fedloom.cli.app import app
 from fedloom.deployment.bundles import RevokedList, add_node, read_bundle, revoke_node
 from fedloom.deployment.certificates import fingerprint
+from fedloom.deployment.own import own_task
 from fedloom.deployment.roles import run_role
+from fedloom.simulator import Scenario, Simulation, make_method
+from fedloom.training import rows
 from small import for_method
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 @pytest.fixture
@@ -88,6 +96,36 @@ def test_nobody_answers_says_what_to_start(scenario, tmp_path):
     said("deploy", "init", scenario, "--out", tmp_path / "all", "--port", "1")
     with pytest.raises(ValueError, match="start it with: fedloom cloud"):
         said("status", tmp_path / "all" / "device-0")
+
+
+@pytest.mark.slow
+def test_own_data_and_model_run_as_processes_with_the_simulators_bits(scenario, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.chdir(EXAMPLES)
+    said("deploy", "local", scenario, "--quiet", "--task", "own_task:task", "--out", tmp_path / "all")
+    from own_task import task
+
+    simulation = Simulation(
+        Scenario.model_validate(for_method("hierfedavg", cloud_rounds=1)[0]), make_method("hierfedavg"), **task("cloud")
+    )
+    for _ in simulation.rounds():
+        pass
+    tensors = load_file(tmp_path / "all" / "cloud" / "record" / "model.safetensors")
+    row = np.concatenate([tensors[name].reshape(-1) for name, _ in rows.tensors(simulation.model)])
+    assert np.array_equal(row, simulation.result().row)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nowhere_to_be_found:task", "is not to be found on device-1"),
+        ("json:dumps", "must give a mapping"),
+        ("task", "named MODULE:FUNCTION"),
+    ],
+)
+def test_own_code_that_does_not_fit_says_why(name, why):
+    with pytest.raises(ValueError, match=why):
+        own_task(name, "device-1")
 
 
 @pytest.mark.slow

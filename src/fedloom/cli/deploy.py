@@ -16,6 +16,9 @@ BundleFolder = Annotated[
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `fedloom deploy init` made.")]
 NodeName = Annotated[str, typer.Argument(metavar="NODE", help="edge-N or device-N.")]
+Metrics = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="Show metrics there for Prometheus, such as 127.0.0.1:9100.")
+]
 ScenarioName = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name from `fedloom list scenarios`.")
 ]
@@ -26,6 +29,10 @@ Devices = Annotated[int | None, typer.Option("--devices", min=1, help="Devices, 
 Patience = Annotated[
     float,
     typer.Option("--patience", metavar="SECONDS", help="A silent device is not waited for after so long; 0: always."),
+]
+Task = Annotated[
+    str | None,
+    typer.Option(metavar="MODULE:FUNCTION", help="Own data and model, by the name of the node; see docs/deploy.md."),
 ]
 Quorum = Annotated[float, typer.Option(min=0, max=1, help="Share of those sent together who must be left.")]
 
@@ -43,11 +50,11 @@ def register(app: typer.Typer) -> None:
 
 
 def _role_command(role: str) -> Any:
-    def run(folder: BundleFolder) -> None:
+    def run(folder: BundleFolder, metrics: Metrics = None) -> None:
         _need_extra()
         from fedloom.deployment.roles import run_role
 
-        run_role(folder, role=role, echo=True)
+        run_role(folder, role=role, echo=True, metrics=metrics)
 
     return run
 
@@ -84,11 +91,12 @@ def init(
     port: Annotated[int, typer.Option(min=1, max=65000, help="Of the cloud; those of other nodes follow.")] = 7430,
     patience_s: Patience = 60.0,
     quorum: Quorum = 0.0,
+    task: Task = None,
 ) -> None:
     """Make a private authority, and a bundle with certificate and settings for every node."""
     _need_extra()
     bundle = _bundles(
-        scenario, folder, method, seed, changes, devices, dict(_pair(h) for h in host), port, patience_s, quorum
+        scenario, folder, method, seed, changes, devices, dict(_pair(h) for h in host), port, patience_s, quorum, task
     )
     _examples(folder, bundle)
     out.print(
@@ -136,6 +144,7 @@ def local(
     ] = None,
     patience_s: Patience = 60.0,
     quorum: Quorum = 0.0,
+    task: Task = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
 ) -> None:
     """Start everything on this machine as processes, watch it, and leave the usual record and report."""
@@ -145,7 +154,7 @@ def local(
 
     name = f"deployed-{folder_name(scenario)}-{folder_name(method)}-s{seed}"
     where = folder or Path("runs") / name
-    bundle = _bundles(scenario, where, method, seed, changes, devices, {}, None, patience_s, quorum)
+    bundle = _bundles(scenario, where, method, seed, changes, devices, {}, None, patience_s, quorum, task)
     watch(where, bundle, quiet=quiet)
 
 
@@ -160,6 +169,7 @@ def _bundles(
     port: int | None,
     patience_s: float,
     quorum: float,
+    task: str | None,
 ) -> Any:
     """Bundles for a scenario: addresses on loopback unless told otherwise. port None: whatever is free."""
     from fedloom.deployment.bundles import make_bundles
@@ -172,7 +182,7 @@ def _bundles(
     chosen = read_scenario(scenario, [*changes, *([] if devices is None else [f"fleet.n_devices={devices}"])])
     made = make_method(method)
     check_runs(chosen, made)
-    roster, serving = roster_of(chosen, made, seed)
+    roster, serving = roster_of(chosen, made, seed, task)
     unknown = sorted(set(hosts) - set(serving))
     if unknown:
         raise ValueError(
@@ -188,6 +198,7 @@ def _bundles(
         serves={name: f"{hosts.get(name, '127.0.0.1')}:{p}" for name, p in zip(serving, ports)},
         patience_s=patience_s or None,
         quorum=quorum,
+        task=task,
     )
 
 
@@ -223,6 +234,6 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _need_extra() -> None:
-    missing = [name for name in ("grpc", "cryptography") if importlib.util.find_spec(name) is None]
+    missing = [name for name in ("grpc", "cryptography", "prometheus_client") if importlib.util.find_spec(name) is None]
     if missing:
         raise ValueError(f"{' and '.join(missing)} missing here: pip install 'fedloom[deploy]'")

@@ -41,6 +41,8 @@ class Bundle:
     quorum: float = 0.0
     engine: str = "auto"
     format: int = FORMAT
+    task: str | None = None
+    """module:function that gives own data and model on a node, by its name, if they are not the scenario's."""
 
     def save(self, folder: Path, credentials: Credentials) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,6 +81,7 @@ def make_bundles(
     patience_s: float | None = None,
     quorum: float = 0.0,
     engine: str = "auto",
+    task: str | None = None,
 ) -> Bundle:
     """An authority and a bundle for the cloud and every node of the roster. serves: addresses of those who listen."""
     if folder.exists() and any(folder.iterdir()):
@@ -98,6 +101,7 @@ def make_bundles(
         patience_s=patience_s,
         quorum=quorum,
         engine=engine,
+        task=task,
     )
     for name in (CLOUD, *roster):
         _issue(folder, authority, replace(shared, name=name, listen=serves.get(name)))

@@ -130,6 +130,15 @@ class CloudDesk:
         await self.station.stir()
         return Letter("taken", {"wanted": True})
 
+    def gauges(self) -> dict[str, float]:
+        """What is worth watching."""
+        waiting = self.conductor.waiting()
+        return self.station.gauges() | {
+            "run_seconds": self.conductor.clock.now_s,
+            "orders_waiting": sum(map(len, waiting.values())),
+            "longest_silence_seconds": max((self.conductor.silence.silent_s(n) for n in self.roster), default=0.0),
+        }
+
     def status(self) -> dict[str, Any]:
         """Who is there, and what is waited for."""
         conductor = self.conductor

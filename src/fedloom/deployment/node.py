@@ -62,6 +62,10 @@ class Node:
         self.merged: deque[str] = deque(maxlen=MOST_MERGED)
         """The last updates that were merged here: they do not come again."""
 
+    def gauges(self) -> dict[str, float]:
+        """What is worth watching."""
+        return {"values_held": len(self.store.names), "orders_at_work": len(self.at_work)}
+
     # What others ask for
 
     async def handle(self, who: Identity, letter: Letter) -> Letter:

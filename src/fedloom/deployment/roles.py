@@ -1,8 +1,8 @@
 """The roles as programs: what a bundle comes to in a process of its own.
 
-State lies in the bundle's folder: `state/` (values, on the cloud also the journal) and `log.jsonl`; on the cloud also `record/`, the
-usual record of the run, and `measured.json`, predicted beside measured for every device. A role that was killed is started again
-with the same bundle and goes on.
+State lies in the bundle's folder: `state/` (values, on the cloud also the journal) and `log.jsonl`; the cloud has also `record/`,
+the usual record of the run, and `measured.json`, predicted beside measured for every device. A role that was killed is started
+again with the same bundle and goes on.
 """
 
 import asyncio
@@ -20,8 +20,10 @@ from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.letters import MOST_HEADER, Letter
 from fedloom.deployment.logs import Log
+from fedloom.deployment.metrics import shown
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
+from fedloom.deployment.own import own_task
 from fedloom.deployment.store import Store, write_whole
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
@@ -55,8 +57,15 @@ def check_runs(scenario: Scenario, method: Method) -> None:
         )
 
 
-def run_role(folder: Path, *, role: str | None = None, on_round: OnRound | None = None, echo: bool = False) -> None:
-    """Run the role of a bundle to its end. role: what it must be; echo: log to standard error, too."""
+def run_role(
+    folder: Path,
+    *,
+    role: str | None = None,
+    on_round: OnRound | None = None,
+    echo: bool = False,
+    metrics: str | None = None,
+) -> None:
+    """Run the role of a bundle to its end. role: what it must be; echo: log to standard error, too; metrics: HOST:PORT."""
     bundle, credentials = read_bundle(folder)
     found = identity_of(bundle.name).role
     if role is not None and role != found:
@@ -66,9 +75,9 @@ def run_role(folder: Path, *, role: str | None = None, on_round: OnRound | None 
     with (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
         program = (
-            _cloud(bundle, credentials, folder, scenario, method, log, on_round)
+            _cloud(bundle, credentials, folder, scenario, method, log, on_round, metrics)
             if found == CLOUD
-            else _node(bundle, credentials, folder, scenario, method, log)
+            else _node(bundle, credentials, folder, scenario, method, log, metrics)
         )
         with contextlib.suppress(asyncio.CancelledError):
             asyncio.run(_ended_by_signals(program))
@@ -83,9 +92,15 @@ async def ask_status(bundle: Bundle, credentials: Credentials, timeout_s: float 
 
 
 async def _node(
-    bundle: Bundle, credentials: Credentials, folder: Path, scenario: Scenario, method: Method, log: Log
+    bundle: Bundle,
+    credentials: Credentials,
+    folder: Path,
+    scenario: Scenario,
+    method: Method,
+    log: Log,
+    metrics: str | None,
 ) -> None:
-    setting = make_setting(scenario, method, bundle.seed)
+    setting = make_setting(scenario, method, bundle.seed, **own_task(bundle.task, bundle.name))
     client = client_of(bundle.name)
     engine = None if client is None else make_engine(setting.task, setting.rule, bundle.seed, 1, bundle.engine)[0]
     worker = None if client is None or engine is None else Worker(client, setting, engine)
@@ -95,7 +110,10 @@ async def _node(
     try:
         async with _linked(bundle, credentials, n_params) as link:
             node = Node(bundle.name, method, store, link, log, n_params, worker=worker)
-            async with _served(bundle, credentials, node, lambda: node.revoked, n_params, log):
+            async with (
+                _served(bundle, credentials, node, lambda: node.revoked, n_params, log),
+                _with(shown(log, node.gauges, metrics)),
+            ):
                 await node.run()
     finally:
         if engine is not None:
@@ -110,18 +128,23 @@ async def _cloud(
     method: Method,
     log: Log,
     on_round: OnRound | None,
+    metrics: str | None,
 ) -> None:
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED))
-    n_params = rows.n_values(make_setting(scenario, method, bundle.seed).model)
+    own = own_task(bundle.task, bundle.name)
+    n_params = rows.n_values(make_setting(scenario, method, bundle.seed, **own).model)
     conductor = Conductor(method, journal, store, n_params, patience_s=bundle.patience_s, quorum=bundle.quorum)
-    simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor)
+    simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own)
     try:
         async with _linked(bundle, credentials, n_params) as link:
             station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of)
             desk = CloudDesk(conductor, station, bundle.roster, revoked)
-            async with _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log):
+            async with (
+                _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log),
+                _with(shown(log, desk.gauges, metrics)),
+            ):
                 if await conduct(
                     desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round)
                 ):
@@ -142,6 +165,12 @@ def _recorded(simulation: Simulation, method: str, folder: Path, log: Log, on_ro
             on_round(done, measures)
 
     record(simulation, method, folder, resume=True, on_round=after)
+
+
+@contextlib.asynccontextmanager
+async def _with(context: contextlib.AbstractContextManager[Any]) -> AsyncIterator[None]:
+    with context:
+        yield
 
 
 @contextlib.asynccontextmanager
