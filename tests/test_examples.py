@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ELSEWHERE = {"quickstart": "in the README, see test_readme.py", "city_fleet": "writes the fleets of docs/plan.md"}
+ELSEWHERE["own_task"] = "in docs/deploy.md, run by tests/deployment"
 GALLERY = sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem not in ELSEWHERE)
 PAGE = (ROOT / "docs" / "gallery.md").read_text()
 

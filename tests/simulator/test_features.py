@@ -25,6 +25,9 @@ class ScalarFeatures:
     def work(self, kind, local_steps, pass_steps):
         return {"update": local_steps, "gradient": pass_steps, "labels": 0 * pass_steps}[kind].astype(float)
 
+    def known(self, results):
+        settle_all(results.values(), None)
+
     def values(self, kind, layers, start, results):
         settle_all(results.values(), self.engine)
         return np.array([results[k].row - start.row for k in sorted(results)])

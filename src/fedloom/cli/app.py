@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from fedloom.cli import deploy
 from fedloom.cli.show import out, show_comparison
 
 app = typer.Typer(
@@ -393,3 +394,6 @@ def data(
 
     for line in fetch_or_check(name, data_folder, as_json, quiet):
         typer.echo(line)
+
+
+deploy.register(app)

@@ -6,7 +6,8 @@ from numpy.typing import NDArray
 from fedloom.methods import Method
 from fedloom.protocol import Edge, Federation
 from fedloom.protocol.messages import Report
-from fedloom.simulator.clock import Clock, Reporting
+from fedloom.simulator.carrying import Carrier
+from fedloom.simulator.clock import Reporting
 from fedloom.simulator.exchange import Way
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
@@ -20,9 +21,9 @@ class Backhaul:
     """Without a cloud nothing is sent, and what is to be sent is there at once."""
 
     def __init__(
-        self, method: Method, world: World, machines: Federation, clock: Clock, held: Held, ledger: Ledger
+        self, method: Method, world: World, machines: Federation, carrier: Carrier, held: Held, ledger: Ledger
     ) -> None:
-        self._cloud, self._machines, self._clock = method.cloud, machines, clock
+        self._cloud, self._machines, self._carrier, self._clock = method.cloud, machines, carrier, carrier.clock
         self._held, self._ledger, self._model_bytes = held, ledger, world.model_bytes
         self._queued: dict[
             int, tuple[float, float]
@@ -33,12 +34,16 @@ class Backhaul:
         if not self._cloud.exists:
             return 0.0
         self._held.hand_down(edge.aggregators)
-        return self._send(scene.exchange.cloud_down, self._held.different(edge.aggregators))
+        return self._carrier.takes_s(self._send(scene.exchange.cloud_down, self._held.different(edge.aggregators)))
 
     def report(self, action: Report, scene: Scene) -> None:
         """A group sends its models to the cloud; where reports share the air, when all are ready to."""
         cloud = self._cloud
         upload_s = self._send(scene.exchange.cloud_up, action.aggregators) if cloud.exists else 0.0
+        topology, mine = self._machines.topology, self._machines.edges[action.group].aggregators
+        models = [self._held.edges[n] for n in mine.tolist()]
+        if self._carrier.reported(action.group, topology.host[mine].tolist(), models, topology.kind, action.at_s):
+            return
         if cloud.uplink is None:
             self._clock.foresee(action.at_s + upload_s, Reporting(action.group))
             return

@@ -31,7 +31,7 @@ class Model:
     models, if not their weighted sum.
     """
 
-    __slots__ = ("jobs", "models", "row", "rule", "settled", "steps")
+    __slots__ = ("__weakref__", "jobs", "models", "row", "rule", "settled", "steps")
 
     def __init__(self, row: Row | None = None, *, steps: int = 0, settled: bool = True) -> None:
         self.row, self.steps, self.settled = row, steps, settled
@@ -43,7 +43,7 @@ class Model:
 class Dispatch:
     """m jobs that were sent out together: client (m,), n_steps (m,), first_step (m,), start (m,) into `starts`."""
 
-    __slots__ = ("_results", "client", "first_step", "n_steps", "start", "starts")
+    __slots__ = ("__weakref__", "_results", "client", "first_step", "n_steps", "start", "starts")
 
     def __init__(self, starts: list[Model], start: Ints, client: Ints, n_steps: Ints, first_step: Ints) -> None:
         self.starts, self.start = starts, start

@@ -29,7 +29,20 @@ class Reporting(NamedTuple):
     group: int
 
 
-Happening = Opening | Waking | Arrival | Reporting
+class Delivered(NamedTuple):
+    """Updates are where they are to be merged, by client and ticket: for worlds in which that is not foreseen."""
+
+    client: tuple[int, ...]
+    ticket: tuple[int, ...]
+
+
+class Left(NamedTuple):
+    """Clients will not bring back what they are at work on."""
+
+    client: tuple[int, ...]
+
+
+Happening = Opening | Waking | Arrival | Reporting | Delivered | Left
 
 
 class Clock:
@@ -43,6 +56,10 @@ class Clock:
     def foresee(self, at_s: float, happening: Happening) -> None:
         heapq.heappush(self._foreseen, (at_s, self._n, happening))
         self._n += 1
+
+    def spend(self, seconds: float) -> None:
+        """So much later."""
+        self.now_s += seconds
 
     def next(self) -> Happening:
         """What happens next; it is then."""

@@ -40,9 +40,9 @@ from fedloom.protocol.messages import (
 from fedloom.simulator.agenda import Agenda
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
-from fedloom.simulator.clock import Arrival, Clock, Opening, Reporting, Waking
+from fedloom.simulator.carrying import Carrier, Collects, Imagined
+from fedloom.simulator.clock import Arrival, Delivered, Left, Opening, Reporting, Waking
 from fedloom.simulator.errands import Errands
-from fedloom.simulator.features import Features
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
@@ -59,7 +59,8 @@ class Driver:
     decisions: groupings by cloud round that depended on features; scores: accuracies of the cloud's model on samples that no
     client has, by the number of cloud merges, which a bound on staleness goes by; what is given at the start is not made or
     measured again. score measures one. look_every: yield also between cloud rounds, every so many edge rounds; keep_devices: keep
-    the last model of every device; keep_timeline: keep what each client did when.
+    the last model of every device; keep_timeline: keep what each client did when. carrier: who carries out what is decided; by
+    default nobody, and all happens as predicted.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Driver:
         method: Method,
         world: World,
         first: Model,
-        features: Features | None = None,
+        features: Collects | None = None,
         decisions: Mapping[int, Decision] | None = None,
         score: Callable[[Model], float] | None = None,
         scores: Mapping[int, float] | None = None,
@@ -75,22 +76,30 @@ class Driver:
         look_every: int | None = None,
         keep_devices: bool = False,
         keep_timeline: bool = True,
+        carrier: Carrier | None = None,
     ) -> None:
         self.method, self.world = method, world
         wander = world.fleet.moves == "edge-round"
+        self.carrier = Imagined(method.edge.at_once) if carrier is None else carrier
         self.machines = Federation(
-            world.terms, method.edge, method.cloud, method.merge_edge, method.merge_cloud, wander=wander
+            world.terms,
+            method.edge,
+            method.cloud,
+            method.merge_edge,
+            method.merge_cloud,
+            wander=wander,
+            foreseen=self.carrier.foreseen,
         )
         devices = self.machines.devices
-        self.clock, self.ledger = Clock(), Ledger()
+        self.clock, self.ledger = self.carrier.clock, Ledger()
         self.held = Held(method, world, first, keep_devices)
         self.scenes = Scenes(method, world, self.machines)
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
         self.regrouping = Regrouping(method, world, self.clock, devices, self.held, self.ledger, features, decisions)
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
-        self.backhaul = Backhaul(method, world, self.machines, self.clock, self.held, self.ledger)
-        self._scores = Scores(method, self.held, score, scores)
+        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger)
+        self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
         self.rounds_before = 0  # edge rounds before this cloud round
 
@@ -163,6 +172,14 @@ class Driver:
             case Arrival(lead):
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
+            case Delivered(client, ticket):
+                for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
+                    self._tell(edge.group, event)
+            case Left(client):
+                told, actions = machines.gone(np.array(client), now_s)
+                for edge, gone in told:
+                    self._tell(edge.group, gone)
+                self._perform(actions)
             case Reporting(i):
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
@@ -207,16 +224,14 @@ class Driver:
         """Clients go to work; when they will be back is foreseen."""
         edge = self.machines.edges[action.group]
         event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self.scenes.cloud_round)
-        if self.method.edge.at_once:
-            for part in action.parts:
-                self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
-        self._tell(action.group, event)
+        self._tell(action.group, self.carrier.sent(action, self._scene_of(action.group), event))
 
     def _merge(self, action: Merge) -> None:
         """Aggregators of a group have new models."""
         scene = self._scene_of(action.group)
         for part in action.parts:
             self.held.merge_edge(part, scene)
+            self.carrier.merged(part, scene, self.held.edges[part.aggregator])
         self.errands.merged(action, self.machines.topology.host, self.scenes.now.n_reached, self.clock.now_s)
 
     def _hand_down(self, edge: Edge) -> None:

@@ -81,7 +81,7 @@ class Evaluation:
         """The models that aggregators and devices hold, each once and without the global one, if they are looked at."""
         if state is None or self._settings.models == "global":
             return []
-        wanted = [*_edges(state), *_clusters(state), *state.device_models.values()]
+        wanted = [*_edges(state), *_clusters(state), *_devices(state)]
         return [m for m in dict.fromkeys(wanted) if m is not state.model]
 
     def _scored(self, row: NDArray[np.float32], models: Sequence[Model]) -> "tuple[Scores, dict[Model, _Score]]":
@@ -114,10 +114,10 @@ class Evaluation:
             return _mean_and_worst("edge", [first]) | self._local_by(first, {"cluster": everybodys, "edge": everybodys})
         own = np.where(state.topology.cover.any(axis=0), state.topology.cover.argmax(axis=0), -1)
         used = _used(state)
-        edges, clusters = _edges(state), _clusters(state)
+        edges, clusters, devices = _edges(state), _clusters(state), _devices(state)
         scored = {state.model: first, **others}
         found = _mean_and_worst("edge", [scored[m] for m in edges])
-        found |= _mean_and_worst("device", [scored[m] for m in state.device_models.values()])
+        found |= _mean_and_worst("device", [scored[m] for m in devices])
         by = {}
         for name, models_ in (("cluster", clusters), ("edge", edges)):
             of_aggregator = {-1: first} | {n: scored[m] for n, m in zip(used, models_)}
@@ -170,6 +170,11 @@ def _edges(state: CloudRound) -> list[Model]:
 def _clusters(state: CloudRound) -> list[Model]:
     """The models of their clusters before they went into the global one."""
     return [state.model if _alone(state) else state.cluster_models[n] for n in _used(state)]
+
+
+def _devices(state: CloudRound) -> list[Model]:
+    """What devices trained last, as far as it is looked at: real devices keep theirs to themselves."""
+    return [m for m in state.device_models.values() if m.row is not None]
 
 
 def _alone(state: CloudRound) -> bool:

@@ -54,7 +54,7 @@ class Features:
     def size(self, kind: str, layers: Layers) -> float:
         """What a client sends, in models; refused if all of it would not fit into a common machine's memory."""
         if kind in ("update", "gradient"):
-            n = rows.n_values(self.model) if layers is None else len(self._columns(layers))
+            n = rows.n_values(self.model) if layers is None else len(self.columns(layers))
         elif kind in ("signature", "class-signature"):
             most = int((self.label_counts > 0).sum(axis=1).max()) if kind == "class-signature" else 1
             n = int(np.prod(self.inputs().shape[1:])) * _rank(layers) * most
@@ -86,7 +86,7 @@ class Features:
         assert start.row is not None
         if kind == "prediction":
             return self._predictions(self.engine.outputs(start.row[None], "train")[0])
-        columns = self._columns(layers)
+        columns = self.columns(layers)
         if kind == "gradient":
             return self.engine.gradient(start.row[None], [(0, k) for k in range(n_clients)])[:, columns]
         settle_all(results.values(), self.engine)
@@ -95,6 +95,10 @@ class Features:
             assert result.row is not None
             found[k] = result.row[columns] - start.row[columns]
         return found
+
+    def known(self, results: Mapping[int, Model]) -> None:
+        """The run that is gone on with had computed these."""
+        settle_all(results.values(), None)
 
     def _check_bytes(self, kind: str, n_bytes: int) -> None:
         if n_bytes > MOST_BYTES:
@@ -113,7 +117,7 @@ class Features:
         columns = max(u.shape[1] for u in found)
         return np.stack([np.pad(u, ((0, 0), (0, columns - u.shape[1]))) for u in found])
 
-    def _columns(self, layers: Layers) -> Ints:
+    def columns(self, layers: Layers) -> Ints:
         """Positions of the chosen layers' values in a row; all that are trained if none are chosen. No buffers."""
         if layers is None:
             return np.flatnonzero(rows.trainable_mask(self.model))

@@ -220,7 +220,7 @@ class Held:
         jobs = [(f.load.dispatch, int(j)) for f in part.flights for j in f.at]
         results = [dispatch.result(j) for dispatch, j in jobs]
         starts = [dispatch.starts[dispatch.start[j]] for dispatch, j in jobs]
-        return derive([old, *results, *starts], _merge_by_rows(rule, arrivals, len(jobs)), steps)
+        return derive([old, *results, *starts], merge_by_rows(rule, arrivals, len(jobs)), steps)
 
     def _noisy(self, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
         """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
@@ -257,7 +257,7 @@ def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps
     return combine(models, jobs, steps)
 
 
-def _merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int) -> Recipe:
+def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int) -> Recipe:
     def merge(rows: list[Row]) -> Floats:
         models, begun = np.stack(rows[1 : 1 + n_jobs]), np.stack(rows[1 + n_jobs :])
         weights = rule.weigh(arrivals, rows[0], models, begun)

@@ -16,11 +16,11 @@ from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
-from fedloom.simulator.book import Dispatch, settle_all
-from fedloom.simulator.clock import Clock
+from fedloom.simulator.book import Dispatch
+from fedloom.simulator.carrying import Collects, Timepiece
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
-from fedloom.simulator.features import NO_MODEL, Features, Layers
+from fedloom.simulator.features import NO_MODEL, Layers
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import NOBODY, Ledger, Shares
 from fedloom.simulator.world import Decision, World
@@ -36,11 +36,11 @@ class Regrouping:
         self,
         method: Method,
         world: World,
-        clock: Clock,
+        clock: Timepiece,
         devices: Devices,
         held: Held,
         ledger: Ledger,
-        features: Features | None,
+        features: Collects | None,
         decisions: Mapping[int, Decision] | None,
     ) -> None:
         self._method, self._world, self._devices, self._held, self._ledger = method, world, devices, held, ledger
@@ -76,7 +76,7 @@ class Regrouping:
         if cloud_round in self.decisions:
             for kind, layers in self.decisions[cloud_round].asked:
                 self._pay_for(kind, layers)
-            settle_all(self._held.own.values(), None)  # of the run that is gone on with, which had computed them
+            self._features_known()
             topology = self.decisions[cloud_round].topology
         else:
             rule = one_cloud if warm else self._method.group.rule
@@ -100,6 +100,11 @@ class Regrouping:
                     f"the same number of them, got {rounds[together].tolist()}"
                 )
         return replace(topology, notes={**topology.notes, **self.allotment.notes})
+
+    def _features_known(self) -> None:
+        """The run that is gone on with had computed what clients trained for a feature."""
+        assert self._features is not None
+        self._features.known(self._held.own)
 
     def _collect(self, kind: str, layers: Layers) -> NDArray[np.floating]:
         """Features (K, d) for grouping; paid for once in a cloud round."""
@@ -137,7 +142,7 @@ class Regrouping:
         self._ledger.note("computing", "", Shares.of(np.array([NOBODY]), airtime_s=busy_s, energy_j=joules))
         self._ledger.feature_j += self._ledger.total_j - before_j
         feature_s = self._method.group.feature_s
-        self._clock.now_s += float(finish_s.max()) if feature_s is None else feature_s
+        self._clock.spend(float(finish_s.max()) if feature_s is None else feature_s)
 
     def _work(self, kind: str, clients: Ints) -> NDArray[np.floating]:
         """Steps' worth of computing (m,) for a feature; if clients train for it, that is noted as their progress."""

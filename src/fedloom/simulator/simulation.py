@@ -16,7 +16,7 @@ from fedloom.methods.by_name import make_method
 from fedloom.mixing.noise import noise_note
 from fedloom.pacing import box_note, ladder_note
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.computing import Computing
+from fedloom.simulator.carrying import Carrier, Computes, Imagined
 from fedloom.simulator.driver import Driver
 from fedloom.simulator.evaluation import Evaluation, clocked, noted
 from fedloom.simulator.refusing import refuse_too_large
@@ -45,7 +45,8 @@ class Simulation:
     Own data, model and partition may be given; otherwise they come from the scenario. In a dry run nothing is trained
     or evaluated, and clock and ledger are the same. timeline: keep what each client did when; by default all but dry runs do, as
     it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
-    makes one and says what it is, such as fedloom.scale.engine.on_ray("auto").
+    makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). carrier: who trains and merges in its place, in
+    a world where that really happens (fedloom.deployment).
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Simulation:
         engine: str | MakeEngine = "auto",
         dry_run: bool = False,
         timeline: bool | None = None,
+        carrier: Carrier | None = None,
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ValueError(f"seed must be in 0..2^63-1, got {seed}")
@@ -76,12 +78,14 @@ class Simulation:
         self.rule, self.world = setting.rule, setting.world
         self.n_params = rows.n_values(setting.model)
         self.engine, self.engine_name = self._make_engine(engine, n_workers)
-        self._features = setting.features(self.engine)
+        self._carrier = carrier
+        local = setting.features(self.engine)
+        self._features = local if carrier is None else carrier.features(local)
         self._evaluation = None
         if self.engine is not None:
             self._evaluation = Evaluation(self.engine, self.dataset, self.label_counts, scenario.evaluation, seed)
         self.federation = self._new_federation()
-        self._computing = Computing(self.engine, lambda: self.federation.live_models())
+        self._computing = self._new_computing()
         self.measures: list[Measures] = []
         self.places: list[Place] = []
         self.cloud_rounds_done = 0
@@ -204,7 +208,12 @@ class Simulation:
             look_every=every.edge_rounds if isinstance(every, EveryEdgeRounds) else None,
             keep_devices=evaluation.models == "devices" and not self.dry_run,
             keep_timeline=self._keep_timeline,
+            carrier=self._carrier,
         )
+
+    def _new_computing(self) -> Computes:
+        carrier = self._carrier or Imagined(at_once=False)
+        return carrier.computing(self.engine, lambda: self.federation.live_models())
 
     def _go_on_from(self, saved: Checkpoint) -> None:
         """The clock is run again, without training, up to there."""

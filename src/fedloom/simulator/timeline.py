@@ -53,7 +53,13 @@ COLUMNS = tuple(field.name for field in fields(Sent) if field.name != "times")  
 TYPES: dict[str, Any] = dict.fromkeys(("cloud_round", "edge_round", "client", "aggregator", "merged_at"), np.int64)
 TYPES |= {name: np.float64 for name in COLUMNS if name.endswith("_s")} | {"late": np.bool_, "moved": np.bool_}
 STORED = TYPES | {"times": np.int64, "sent": np.int64}  # sent: the number of the Sent a line belongs to
-CHANGING = ("merged_s", "merged_at", "moved")  # written when an update is merged, perhaps much later
+CHANGING = (
+    "merged_s",
+    "merged_at",
+    "moved",
+    "arrival_s",
+    "late",
+)  # written when an update is here or merged, perhaps much later
 SINGLE: dict[str, Any] = {"cloud_round": int, "edge_round": int, "start_s": float}  # one value for a whole Sent
 
 

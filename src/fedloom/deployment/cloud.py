@@ -1,0 +1,185 @@
+"""The cloud: conducts the federation, answers its nodes, and is a station itself where clients report to it directly."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Collection
+from typing import Any
+
+from fedloom.deployment import naming
+from fedloom.deployment.clock import Stopped
+from fedloom.deployment.conductor import Conductor
+from fedloom.deployment.letters import OLDEST, VERSION, Letter
+from fedloom.deployment.naming import CLOUD, Identity
+from fedloom.deployment.node import WAIT_S, Node
+from fedloom.deployment.transport import Refusal
+from fedloom.simulator.simulation import Simulation
+
+LINGER_S = 2.0  # after the end, so that nodes hear of it
+
+
+class CloudDesk:
+    """Answers nodes. conductor: whose orders are given out; station: the cloud as a station. roster: who takes part."""
+
+    def __init__(
+        self,
+        conductor: Conductor,
+        station: Node,
+        roster: Collection[str],
+        revoked: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
+        self.conductor, self.station, self.roster = conductor, station, frozenset(roster)
+        self.over, self.revoked = False, revoked
+        self._news: dict[str, asyncio.Event] = {}
+        self._loop = asyncio.get_running_loop()
+        self._told_over: set[str] = set()
+        conductor.outbox.told = self._tell
+        station.local = self
+
+    def _tell(self, node: str) -> None:
+        """There is news for a node; called from any thread."""
+        self._loop.call_soon_threadsafe(lambda: self._news_of(node).set())
+
+    def _news_of(self, node: str) -> asyncio.Event:
+        return self._news.setdefault(node, asyncio.Event())
+
+    def end(self) -> None:
+        """All is done: whoever asks is told."""
+        self.over = True
+        for event in self._news.values():
+            event.set()
+
+    async def said_goodbye(self, within_s: float) -> None:
+        """Until all have heard that it is over, or so many seconds have passed."""
+        end_s = time.monotonic() + within_s
+        while self._told_over < self.roster and time.monotonic() < end_s:
+            await asyncio.sleep(0.02)
+
+    async def handle(self, who: Identity, letter: Letter) -> Letter:
+        if who.name != CLOUD and who.name not in self.roster:
+            raise Refusal(f"{who} is not in the roster of this federation; add it with `fedloom deploy add`")
+        self.conductor.silence.hear(who.name)
+        match letter.kind:
+            case "hello":
+                return self._hello(who, letter)
+            case "poll":
+                return await self._orders(who, letter)
+            case "done":
+                failed = str(letter.fields["failed"])[:500] if "failed" in letter.fields else None
+                if failed is not None:
+                    self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
+                self.conductor.done(who.name, letter.word("order"), failed, _seconds(letter))
+                await self.station.stir()
+                return Letter("noted")
+            case "status":
+                return Letter("status", self.status())
+            case "put" if letter.word("name")[:1] in ("m", "f"):
+                return await self._arrived(who, letter)
+        return await self.station.handle(who, letter)
+
+    def _hello(self, who: Identity, letter: Letter) -> Letter:
+        newest = int(letter.number("newest", least=0, most=1e6))
+        oldest = int(letter.number("oldest", least=0, most=1e6))
+        if newest < OLDEST or oldest > VERSION:
+            raise Refusal(
+                f"{who.name} speaks versions {oldest} to {newest} of the protocol, this cloud {OLDEST} to {VERSION}; "
+                f"install the same version of fedloom on both"
+            )
+        if letter.word("run") != self.conductor.store.identity:
+            raise Refusal(
+                f"{who.name} has a bundle of the run {letter.word('run')}, this is {self.conductor.store.identity}"
+            )
+        return Letter("welcome", {"version": min(newest, VERSION)})
+
+    async def _orders(self, who: Identity, letter: Letter) -> Letter:
+        known, held = set(letter.words("known")), letter.words("held")
+        wait_s = letter.number("wait_s", least=0, most=WAIT_S)
+        news = self._news_of(who.name)
+        end_s = self._loop.time() + wait_s
+        while True:
+            news.clear()
+            orders = self.conductor.orders(who.name, known)
+            left_s = end_s - self._loop.time()
+            if orders or self.over or left_s <= 0:
+                break
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_s):
+                    await news.wait()
+        if self.over and not orders:
+            self._told_over.add(who.name)
+        drop = self.conductor.dead(held)
+        fields = {"orders": orders, "drop": drop, "over": self.over and not orders, "revoked": sorted(self.revoked())}
+        return Letter("orders", fields)
+
+    async def _arrived(self, who: Identity, letter: Letter) -> Letter:
+        """A report or a feature, from whoever was asked for it."""
+        name = letter.word("name")
+        if not naming.is_value(name):
+            raise Refusal(f"{name[:50]!r} is no name of a value")
+        order = f"report-{name}" if name.startswith("m-") else f"feature-{name}"
+        if not self.conductor.outbox.has(who.name, order):
+            if name in self.conductor.store:
+                return Letter("taken", {"wanted": False})
+            raise Refusal(f"{who.name} was not asked for {name}")
+        value = letter.arrays.get("row")
+        if name.startswith("m-"):
+            self.station.check_row(name, value)
+        if value is None or value.ndim == 0:
+            raise Refusal(f"{name} must come with its numbers")
+        await asyncio.to_thread(self.conductor.arrived, name, value)
+        await self.station.stir()
+        return Letter("taken", {"wanted": True})
+
+    def gauges(self) -> dict[str, float]:
+        """What is worth watching."""
+        waiting = self.conductor.waiting()
+        return self.station.gauges() | {
+            "run_seconds": self.conductor.clock.now_s,
+            "orders_waiting": sum(map(len, waiting.values())),
+            "longest_silence_seconds": max((self.conductor.silence.silent_s(n) for n in self.roster), default=0.0),
+        }
+
+    def status(self) -> dict[str, Any]:
+        """Who is there, and what is waited for."""
+        conductor = self.conductor
+        waiting = conductor.waiting()
+        nodes = {
+            node: {
+                "silent_s": round(conductor.silence.silent_s(node), 1),
+                "orders": sorted({order["do"] for order in waiting.get(node, [])}),
+            }
+            for node in sorted(self.roster)
+        }
+        return {"seconds": round(conductor.clock.now_s, 3), "over": self.over, "nodes": nodes}
+
+
+def _seconds(letter: Letter) -> list[float]:
+    """What a device has measured: at most three times, not negative."""
+    found = letter.fields.get("took_s", [])
+    whole = isinstance(found, list) and len(found) <= 3
+    if not whole or not all(isinstance(s, int | float) and 0 <= s < 1e9 for s in found):
+        raise Refusal("took_s must be at most three times in seconds")
+    return [float(s) for s in found]
+
+
+async def conduct(desk: CloudDesk, simulation: Simulation, carry_out: Callable[[Simulation], object]) -> bool:
+    """Run the federation to its end in a thread of its own, and the cloud's station beside it; whether it came to its end."""
+    station = asyncio.create_task(desk.station.run())
+    try:
+        ended = await asyncio.to_thread(_to_the_end, simulation, carry_out)
+        desk.end()
+        if ended:
+            await desk.said_goodbye(LINGER_S)
+        return ended
+    finally:
+        desk.conductor.clock.stop()
+        station.cancel()
+        await asyncio.gather(station, return_exceptions=True)
+
+
+def _to_the_end(simulation: Simulation, carry_out: Callable[[Simulation], object]) -> bool:
+    try:
+        carry_out(simulation)
+    except Stopped:
+        return False
+    return True

@@ -1,0 +1,87 @@
+"""Features of clients, collected over the wire: each device computes its own and sends it to the cloud, which waits for all."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.deployment import naming
+from fedloom.deployment.orders import Order
+from fedloom.simulator.book import Model
+from fedloom.simulator.features import NO_MODEL, Features, Layers
+
+if TYPE_CHECKING:
+    from fedloom.deployment.conductor import Conductor
+
+Ints = NDArray[np.int64]
+
+
+class Collecting:
+    """Stands in for fedloom.simulator.features.Features."""
+
+    def __init__(self, conductor: "Conductor", local: Features) -> None:
+        self._conductor, self._local = conductor, local
+        self._n = 0
+
+    def size(self, kind: str, layers: Layers) -> float:
+        self._n += 1  # asked once for every collection, after a restart too
+        self._conductor.names.n_collections = self._n
+        return self._local.size(kind, layers)
+
+    def work(self, kind: str, local_steps: Ints, pass_steps: Ints) -> NDArray[np.floating]:
+        return self._local.work(kind, local_steps, pass_steps)
+
+    def values(self, kind: str, layers: Layers, start: Model, results: Mapping[int, Model]) -> NDArray[np.floating]:
+        """(K, d), or (K, d, columns) with zeros where a client has fewer, as the simulator has them."""
+        conductor, n_clients = self._conductor, len(self._local.parts)
+        asked = sorted(results) if kind == "update" else list(range(n_clients))
+        with conductor.lock:
+            recipe = None if kind in NO_MODEL else {"n": conductor.names.of(start), "at": naming.CLOUD}
+            for client in asked:
+                self._ask(client, kind, layers, recipe, start, results)
+        names = {client: naming.feature(self._n, client) for client in asked}
+        while any(name not in conductor.store for name in names.values()):
+            conductor.clock.wait()
+        found = {client: conductor.store[name] for client, name in names.items()}
+        shape = tuple(max(sizes) for sizes in zip(*(array.shape for array in found.values())))
+        out = np.zeros((n_clients, *shape), dtype=next(iter(found.values())).dtype)
+        for client, array in found.items():
+            out[client][tuple(slice(n) for n in array.shape)] = array
+        return out
+
+    def known(self, results: Mapping[int, Model]) -> None:
+        """The life before had them trained: the devices have them."""
+        for result in results.values():
+            self._conductor.names.note(result.jobs[0][0])
+
+    def _ask(
+        self,
+        client: int,
+        kind: str,
+        layers: Layers,
+        recipe: dict[str, str] | None,
+        start: Model,
+        results: Mapping[int, Model],
+    ) -> None:
+        name = naming.feature(self._n, client)
+        if name in self._conductor.store:
+            return
+        order: Order = {
+            "id": f"feature-{name}",
+            "do": "feature",
+            "name": name,
+            "kind": kind,
+            "layers": list(layers) if isinstance(layers, tuple) else layers,
+            "start": recipe,
+        }
+        if kind == "update":
+            ((dispatch, at, _),) = results[client].jobs
+            self._conductor.names.note(dispatch)
+            first = int(dispatch.first_step[at[0]])
+            order |= {
+                "update": naming.update(client, first),
+                "n_steps": int(dispatch.n_steps[at[0]]),
+                "lr_step": start.steps,
+            }
+        self._conductor.outbox.add(naming.device(client), order)

@@ -1,0 +1,172 @@
+"""Letters over gRPC with mutual TLS. One call, bytes in and bytes out: all that is said stands in letters.
+
+Channels and servers are closed by whoever opened them (`async with`), also on the way out of an error: a channel that is left to
+the garbage collector can hang the end of a process.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+os.environ.setdefault(
+    "GRPC_VERBOSITY", "ERROR"
+)  # read when gRPC is loaded; else it tells of every connection that ends
+
+import grpc
+import grpc.aio
+
+from fedloom.deployment.certificates import Credentials, fingerprint, who_is
+from fedloom.deployment.letters import BadLetter, Letter, encode
+from fedloom.deployment.logs import Log
+from fedloom.deployment.naming import Identity
+from fedloom.deployment.transport import Desk, RefusedBy, Unreachable, answer, opened
+
+CALL = "/fedloom/letter"
+SLACK = 1 << 20  # bytes that gRPC lets through beyond what a letter may have, so that our own refusal is logged
+HANDSHAKE_MS = 5000
+ALIVE_MS = 15_000
+LOST = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.INTERNAL,
+)
+
+
+class GrpcLink:
+    """Calls nodes by name, at their addresses. most: bytes of an answer."""
+
+    def __init__(self, credentials: Credentials, addresses: Mapping[str, str], most: int) -> None:
+        self._addresses, self._most = addresses, most
+        self._credentials = grpc.ssl_channel_credentials(
+            credentials.authority, credentials.key, credentials.certificate
+        )
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def __aenter__(self) -> "GrpcLink":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        channels, self._channels = self._channels, {}
+        for channel in channels.values():
+            await channel.close()
+
+    async def call(self, to: str, letter: Letter, timeout_s: float) -> Letter:
+        channel = self._channel(to)
+        try:
+            reply = await channel.unary_unary(CALL)(encode(letter), timeout=timeout_s)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in LOST:
+                raise Unreachable(f"{to} at {self._addresses[to]}: {error.details()}") from None
+            raise RefusedBy(f"{to} refuses: {error.code().name}, {error.details()}") from None
+        except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:  # the other side, or this one, died meanwhile
+            raise Unreachable(f"{to}: {error}") from None
+        try:
+            return opened(reply, self._most, to)
+        except BadLetter as error:
+            raise RefusedBy(f"{to} has answered with what is no letter: {error}") from None
+
+    def _channel(self, to: str) -> grpc.aio.Channel:
+        if to not in self._channels:
+            if to not in self._addresses:
+                raise RefusedBy(f"no address of {to} is known; it is not in this bundle's roster")
+            options = [
+                ("grpc.ssl_target_name_override", to),
+                ("grpc.max_receive_message_length", self._most + SLACK),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.keepalive_time_ms", ALIVE_MS),
+                ("grpc.keepalive_timeout_ms", ALIVE_MS // 3),
+                ("grpc.initial_reconnect_backoff_ms", 100),
+                ("grpc.max_reconnect_backoff_ms", 2000),
+                ("grpc.enable_http_proxy", 0),
+            ]
+            self._channels[to] = grpc.aio.secure_channel(self._addresses[to], self._credentials, options=options)
+        return self._channels[to]
+
+
+class GrpcServer:
+    """Answers letters at an address. run: whose certificates are let in; revoked: fingerprints that are not;
+    n_nodes: so many may call."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        credentials: Credentials,
+        listen: str,
+        run: str,
+        most: int,
+        log: Log,
+        *,
+        revoked: Callable[[], Collection[str]] = tuple,
+        n_nodes: int = 100,
+    ) -> None:
+        self._desk, self._run, self._most, self._log, self._revoked = desk, run, most, log, revoked
+        self._listen, self._credentials = listen, credentials
+        self._prints: dict[bytes, str] = {}
+        self._n_nodes = n_nodes
+        self.port = 0
+
+    async def __aenter__(self) -> "GrpcServer":
+        options = [
+            ("grpc.max_receive_message_length", self._most + SLACK),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
+            ("grpc.max_concurrent_streams", 64),
+            ("grpc.keepalive_time_ms", 2 * ALIVE_MS),
+            ("grpc.keepalive_timeout_ms", ALIVE_MS),
+            ("grpc.http2.min_recv_ping_interval_without_data_ms", ALIVE_MS // 3),
+        ]
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=64 + 16 * self._n_nodes)
+        server.add_generic_rpc_handlers((_OneCall(self._answer),))
+        pair = [(self._credentials.key, self._credentials.certificate)]
+        secure = grpc.ssl_server_credentials(pair, self._credentials.authority, require_client_auth=True)
+        try:
+            self.port = server.add_secure_port(self._listen, secure)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen at {self._listen}: {error}; is another process there?") from None
+        if self.port == 0:
+            raise OSError(f"cannot listen at {self._listen}; is another process there?")
+        await server.start()
+        self._server = server
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.stop(0)
+
+    async def _answer(self, data: bytes, context: Any) -> bytes:
+        try:
+            who = self._who(context.auth_context())
+        except ValueError as error:
+            self._log("refused", who=context.peer(), why=str(error))
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error)[:300])
+        return await answer(self._desk, who, data, self._most, self._log)
+
+    def _who(self, said: Mapping[str, Any]) -> Identity:
+        """Who calls, by its certificate."""
+        names = [n.decode(errors="replace") for n in said.get("x509_subject_alternative_name", [])]
+        uris = [n for n in names if "://" in n]
+        (pem,) = said.get("x509_pem_cert", [None])
+        if len(uris) != 1 or pem is None:
+            raise ValueError("the certificate has not one URI with role and name")
+        who = who_is(uris[0], self._run)
+        if len(self._prints) > 10_000:
+            self._prints.clear()
+        if pem not in self._prints:
+            self._prints[pem] = fingerprint(pem)
+        if self._prints[pem] in self._revoked():
+            raise ValueError(f"the certificate of {who} is revoked")
+        return who
+
+
+class _OneCall(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(self, answer: Callable[[bytes, Any], Any]) -> None:
+        self._handler = grpc.unary_unary_rpc_method_handler(answer)
+
+    def service(self, details: Any) -> Any:
+        return self._handler if details.method == CALL else None

@@ -1,0 +1,110 @@
+"""Everything on this machine: a federation as processes of their own, on loopback.
+
+Processes are forked from a clean one that has the libraries loaded and has never used gRPC, which cannot be forked; so they are
+there within a fraction of a second each, and can be killed and started again.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from fedloom.deployment.naming import CLOUD
+from fedloom.training.orphans import end_with
+
+LOADED = ["torch", "fedloom.deployment.roles"]
+
+
+def serve(folder: str, parent: int) -> None:
+    """In a process of its own: the role of a bundle."""
+    end_with(parent)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import torch
+
+    from fedloom.deployment.roles import run_role
+
+    torch.set_num_threads(1)
+    run_role(Path(folder))
+
+
+class Processes:
+    """The nodes of the bundles in a folder, by name."""
+
+    def __init__(self, folder: Path, names: Sequence[str]) -> None:
+        self.folder, self.names = folder, [CLOUD, *names]
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(LOADED)
+        self.running: dict[str, BaseProcess] = {}
+        self._ended: set[str] = set()
+
+    def start(self, name: str) -> None:
+        process = self._context.Process(target=_serve_in_child, args=(str(self.folder / name),), name=name, daemon=True)
+        process.start()
+        self.running[name] = process
+
+    def kill(self, name: str) -> None:
+        """kill -9."""
+        process = self.running[name]
+        if process.pid is not None and process.is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+        process.join(10)
+
+    def restart(self, name: str) -> None:
+        self.kill(name)
+        self.start(name)
+
+    def failed(self) -> list[str]:
+        """Those that have ended, and not because all was done."""
+        return [name for name, process in self.running.items() if process.exitcode not in (None, 0)]
+
+    @property
+    def over(self) -> bool:
+        """The cloud has come to the end."""
+        return self.running[CLOUD].exitcode == 0
+
+    def stop(self) -> None:
+        """End all that are left."""
+        for process in self.running.values():
+            if process.is_alive():
+                process.terminate()
+        end_s = time.monotonic() + 5
+        for process in self.running.values():
+            process.join(max(0.0, end_s - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join(5)
+
+
+@contextlib.contextmanager
+def started(folder: Path, names: Sequence[str]) -> Iterator[Processes]:
+    """All nodes, started; ended when the context is."""
+    processes = Processes(folder, names)
+    try:
+        for name in processes.names:
+            processes.start(name)
+        yield processes
+    finally:
+        processes.stop()
+
+
+def free_ports(n: int) -> list[int]:
+    """So many ports of loopback that nobody listens at now."""
+    held = []
+    try:
+        for _ in range(n):
+            made = socket.socket()
+            held.append(made)
+            made.bind(("127.0.0.1", 0))
+        return [made.getsockname()[1] for made in held]
+    finally:
+        for made in held:
+            made.close()
+
+
+def _serve_in_child(folder: str) -> None:
+    serve(folder, os.getppid())

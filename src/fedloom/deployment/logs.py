@@ -1,0 +1,31 @@
+"""Logs: a line of JSON for everything worth knowing, on standard error or wherever it is wanted."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class Log:
+    """Writes lines. node: whose. kept: the last lines, for those who ask; counts: how often each event was."""
+
+    def __init__(self, node: str, write: Callable[[str], object] | None = None, most_kept: int = 1000) -> None:
+        self.node, self._write, self._most = node, write, most_kept
+        self.kept: list[dict[str, Any]] = []
+        self.counts: dict[str, int] = {}
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        line = {"time": round(time.time(), 3), "node": self.node, "event": event, **fields}
+        self.counts[event] = self.counts.get(event, 0) + 1
+        self.kept = [*self.kept[-self._most + 1 :], line]
+        if self._write is not None:
+            self._write(json.dumps(line, default=str) + "\n")
+
+
+def to_stderr(node: str) -> Log:
+    def write(line: str) -> None:
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+    return Log(node, write)

@@ -1,0 +1,72 @@
+"""Looking at models at the cloud: those it has, or can make of what was reported; nothing is trained here."""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fedloom.deployment.book import of_cloud, settled
+from fedloom.simulator.book import Model
+from fedloom.simulator.result import Checkpoint
+
+if TYPE_CHECKING:
+    from fedloom.deployment.conductor import Conductor
+
+
+class Looking:
+    """Stands in for fedloom.simulator.computing.Computing. Rows are kept in the store by name, and not in checkpoints."""
+
+    def __init__(self, conductor: "Conductor") -> None:
+        self._conductor = conductor
+        self.on_wave: Callable[[], None] | None = None
+        self.wall_s = 0.0
+        self.batches: list[int] = []
+        self.resume: Checkpoint | None = None
+        self._dead: set[str] = set()  # rows that nobody needed the last time
+
+    def compute(self, models: list[Model]) -> None:
+        """Rows of what can be known here; they are on disk then."""
+        before = time.perf_counter()
+        self.restore()  # what is looked at now, the life before had not
+        conductor = self._conductor
+        with conductor.lock:
+            for model in models:
+                if self._name(model):
+                    conductor.names.row(model)
+            conductor.waves.looked()
+            self._sweep()
+        self.wall_s += time.perf_counter() - before
+
+    def mark(self, models: list[Model]) -> None:
+        """The life before had looked at these, and kept them."""
+        conductor = self._conductor
+        with conductor.lock:
+            for model in models:
+                if self._name(model):
+                    settled(model)
+            conductor.waves.looked()
+
+    def restore(self) -> None:
+        self.resume = None
+
+    def state(self) -> dict[str, Any]:
+        return {"models": np.zeros((0, self._conductor.n_params), dtype=np.float32), "waves": 0, "sums": {}}
+
+    def _name(self, model: Model) -> bool:
+        """Names a model if the cloud makes it; whether that is so."""
+        names = self._conductor.names
+        if not of_cloud(model, names.known):
+            return False
+        names.of(model)
+        return True
+
+    def _sweep(self) -> None:
+        """Drop what nobody has needed since the last time: the checkpoint of then does not need it either."""
+        conductor = self._conductor
+        if not conductor.clock.live:
+            return
+        dead = {name for name in conductor.store.names if not conductor.names.alive(name)}
+        conductor.store.drop(dead & self._dead)
+        conductor.names.forget_dead()
+        self._dead = dead

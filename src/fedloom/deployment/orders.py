@@ -1,0 +1,43 @@
+"""Orders that are not carried out yet, by node. An order is named by what it makes, so that it is the same after a restart.
+
+train     a device: begin with this recipe, so many steps; send the update to these stations
+deliver   a device: send an update that you have to this station, too
+feature   a device: compute what the method wants to know, and send it to the cloud
+merge     a station: make this model of these updates and models
+hold      a station: fetch this model from this node, for your devices
+report    a station: send this model to the cloud
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+Order = dict[str, Any]
+AT_ONCE = 64  # orders in a letter
+
+
+class Outbox:
+    """told: called with a node when there is something new for it."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, dict[str, Order]] = {}
+        self.told: Callable[[str], None] = lambda node: None
+
+    def add(self, node: str, order: Order) -> None:
+        self._by_node.setdefault(node, {})[order["id"]] = order
+        self.told(node)
+
+    def take(self, node: str, order_id: str) -> Order | None:
+        """An order of a node is done, or not wanted any more; None if there is no such order."""
+        return self._by_node.get(node, {}).pop(order_id, None)
+
+    def has(self, node: str, order_id: str) -> bool:
+        return order_id in self._by_node.get(node, {})
+
+    def of(self, node: str, known: Collection[str] = ()) -> list[Order]:
+        """Orders of a node that it does not know yet."""
+        found = [order for name, order in self._by_node.get(node, {}).items() if name not in known]
+        return found[:AT_ONCE]
+
+    def waiting(self) -> dict[str, list[Order]]:
+        """All that are not carried out, by node."""
+        return {node: list(orders.values()) for node, orders in self._by_node.items() if orders}

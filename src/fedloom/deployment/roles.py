@@ -1,0 +1,232 @@
+"""The roles as programs: what a bundle comes to in a process of its own.
+
+State lies in the bundle's folder: `state/` (values, on the cloud also the journal) and `log.jsonl`; the cloud has also `record/`,
+the usual record of the run, and `measured.json`, predicted beside measured for every device. A role that was killed is started
+again with the same bundle and goes on.
+"""
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from fedloom.deployment.bundles import REVOKED, Bundle, RevokedList, read_bundle
+from fedloom.deployment.certificates import Credentials
+from fedloom.deployment.cloud import CloudDesk, conduct
+from fedloom.deployment.conductor import Conductor
+from fedloom.deployment.journal import Journal
+from fedloom.deployment.letters import MOST_HEADER, Letter
+from fedloom.deployment.logs import Log
+from fedloom.deployment.metrics import shown
+from fedloom.deployment.naming import CLOUD, client_of, identity_of
+from fedloom.deployment.node import Node
+from fedloom.deployment.own import own_task
+from fedloom.deployment.store import Store, write_whole
+from fedloom.deployment.transport import Desk, Link
+from fedloom.deployment.worker import Worker
+from fedloom.methods import Method
+from fedloom.methods.by_name import make_method
+from fedloom.record.checkpoints import save_checkpoint
+from fedloom.record.folder import record
+from fedloom.record.identity import identity_of as identity_of_run
+from fedloom.record.identity import settings_of
+from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
+from fedloom.simulator.setting import make_setting
+from fedloom.simulator.simulation import Simulation
+from fedloom.training import rows
+from fedloom.training.choose import make_engine
+
+OnRound = Callable[[int, dict[str, float | int] | None], None]
+FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
+LOG, STATE, RECORD, MEASURED = "log.jsonl", "state", "record", "measured.json"
+
+
+def check_runs(scenario: Scenario, method: Method) -> None:
+    """Say at start why a combination cannot be deployed."""
+    if isinstance(scenario.evaluation.every, EveryEdgeRounds):
+        raise ValueError(
+            "evaluation.every counts edge rounds, and between cloud rounds the models are with their stations, not with the "
+            "cloud; set evaluation.every to a number of cloud rounds"
+        )
+    if scenario.evaluation.models == "devices":
+        raise ValueError(
+            "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"
+        )
+
+
+def run_role(
+    folder: Path,
+    *,
+    role: str | None = None,
+    on_round: OnRound | None = None,
+    echo: bool = False,
+    metrics: str | None = None,
+) -> None:
+    """Run the role of a bundle to its end. role: what it must be; echo: log to standard error, too; metrics: HOST:PORT."""
+    bundle, credentials = read_bundle(folder)
+    found = identity_of(bundle.name).role
+    if role is not None and role != found:
+        raise ValueError(f"{folder} is the bundle of {bundle.name}; start it with: fedloom {found} {folder}")
+    scenario, method = Scenario.model_validate(dict(bundle.scenario)), make_method(bundle.method)
+    check_runs(scenario, method)
+    with (folder / LOG).open("a") as file:
+        log = Log(bundle.name, _writer(file, echo))
+        program = (
+            _cloud(bundle, credentials, folder, scenario, method, log, on_round, metrics)
+            if found == CLOUD
+            else _node(bundle, credentials, folder, scenario, method, log, metrics)
+        )
+        with contextlib.suppress(asyncio.CancelledError):
+            asyncio.run(_ended_by_signals(program))
+
+
+async def ask_status(bundle: Bundle, credentials: Credentials, timeout_s: float = 5.0) -> dict[str, Any]:
+    """What the cloud says of the federation."""
+    from fedloom.deployment.links import GrpcLink
+
+    async with GrpcLink(credentials, bundle.addresses, MOST_HEADER + FEATURES) as link:
+        return dict((await link.call(CLOUD, Letter("status"), timeout_s)).fields)
+
+
+async def _node(
+    bundle: Bundle,
+    credentials: Credentials,
+    folder: Path,
+    scenario: Scenario,
+    method: Method,
+    log: Log,
+    metrics: str | None,
+) -> None:
+    setting = make_setting(scenario, method, bundle.seed, **own_task(bundle.task, bundle.name))
+    client = client_of(bundle.name)
+    engine = None if client is None else make_engine(setting.task, setting.rule, bundle.seed, 1, bundle.engine)[0]
+    worker = None if client is None or engine is None else Worker(client, setting, engine)
+    n_params = rows.n_values(setting.model)
+    store = Store(folder / STATE, bundle.run)
+    log("started", run=bundle.run, kept=len(store.names), damaged=store.damaged)
+    try:
+        async with _linked(bundle, credentials, n_params) as link:
+            node = Node(bundle.name, method, store, link, log, n_params, worker=worker)
+            async with (
+                _served(bundle, credentials, node, lambda: node.revoked, n_params, log),
+                _with(shown(log, node.gauges, metrics)),
+            ):
+                await node.run()
+    finally:
+        if engine is not None:
+            engine.close()
+
+
+async def _cloud(
+    bundle: Bundle,
+    credentials: Credentials,
+    folder: Path,
+    scenario: Scenario,
+    method: Method,
+    log: Log,
+    on_round: OnRound | None,
+    metrics: str | None,
+) -> None:
+    store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
+    log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
+    revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED))
+    own = own_task(bundle.task, bundle.name)
+    n_params = rows.n_values(make_setting(scenario, method, bundle.seed, **own).model)
+    conductor = Conductor(method, journal, store, n_params, patience_s=bundle.patience_s, quorum=bundle.quorum)
+    simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own)
+    try:
+        async with _linked(bundle, credentials, n_params) as link:
+            station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of)
+            desk = CloudDesk(conductor, station, bundle.roster, revoked)
+            async with (
+                _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log),
+                _with(shown(log, desk.gauges, metrics)),
+            ):
+                if await conduct(
+                    desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round)
+                ):
+                    table = json.dumps(conductor.measures.table(), indent=1)
+                    write_whole(folder / MEASURED, table.encode())
+    finally:
+        journal.close()
+
+
+def _recorded(simulation: Simulation, method: str, folder: Path, log: Log, on_round: OnRound | None) -> None:
+    """Run to the end and leave the usual record; a checkpoint after every cloud round, so that a kill loses none."""
+    identity = identity_of_run(settings_of(simulation, method))
+
+    def after(done: int, measures: dict[str, float | int] | None) -> None:
+        save_checkpoint(folder, simulation.checkpoint(), identity)
+        log("cloud-round", done=done, **(measures or {}))
+        if on_round is not None:
+            on_round(done, measures)
+
+    record(simulation, method, folder, resume=True, on_round=after)
+
+
+@contextlib.asynccontextmanager
+async def _with(context: contextlib.AbstractContextManager[Any]) -> AsyncIterator[None]:
+    with context:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _linked(bundle: Bundle, credentials: Credentials, n_params: int) -> AsyncIterator[Link]:
+    from fedloom.deployment.links import GrpcLink
+
+    async with GrpcLink(credentials, bundle.addresses, 4 * n_params + 2 * MOST_HEADER) as link:
+        yield link
+
+
+@contextlib.asynccontextmanager
+async def _served(
+    bundle: Bundle, credentials: Credentials, desk: Desk, revoked: Callable[[], Any], n_params: int, log: Log
+) -> AsyncIterator[None]:
+    """Listen, if this node has an address."""
+    if bundle.listen is None:
+        yield
+        return
+    from fedloom.deployment.links import GrpcServer
+
+    most = 4 * n_params + (1 << 20)
+    async with GrpcServer(
+        desk,
+        credentials,
+        bundle.listen,
+        bundle.run,
+        most,
+        log,
+        revoked=revoked,
+        n_nodes=len(bundle.roster),
+    ) as server:
+        log("listening", at=bundle.listen, port=server.port)
+        yield
+
+
+async def _ended_by_signals(program: Any) -> None:
+    """SIGTERM and Ctrl-C end a role in order: servers and channels are closed."""
+    task = asyncio.ensure_future(program)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread, or no such signal here
+            loop.add_signal_handler(number, task.cancel)
+    await task
+
+
+def _writer(file: Any, echo: bool) -> Callable[[str], object]:
+    def write(line: str) -> None:
+        file.write(line)
+        file.flush()
+        if echo:
+            import sys
+
+            sys.stderr.write(line)
+
+    return write
+
+
+def _first(*paths: Path) -> Path:
+    return next((path for path in paths if path.exists()), paths[0])

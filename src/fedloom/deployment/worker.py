@@ -1,0 +1,53 @@
+"""What a device does with its own data: local training, and what the method wants to know of it. Data never leave it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.simulator.book import Model
+from fedloom.simulator.features import Layers
+from fedloom.simulator.setting import Setting
+from fedloom.training.engine import Engine, Jobs
+
+Row = NDArray[np.float32]
+
+
+class Worker:
+    """Trains as one client of a setting."""
+
+    def __init__(self, client: int, setting: Setting, engine: Engine) -> None:
+        self.client, self._setting, self._engine = client, setting, engine
+
+    def train(self, start: Row, *, n_steps: int, first_step: int, lr_step: int) -> Row:
+        """The row after so many local steps: a pure function of these numbers and the device's data."""
+
+        def one(value: int) -> NDArray[np.int64]:
+            return np.array([value], dtype=np.int64)
+
+        jobs = Jobs(
+            start=one(0),
+            client=one(self.client),
+            n_steps=one(n_steps),
+            first_step=one(first_step),
+            lr_step=one(lr_step),
+        )
+        return np.asarray(self._engine.train(start[None], jobs)[0])
+
+    def feature(self, kind: str, layers: Layers, start: Row | None, result: Row | None) -> NDArray[Any]:
+        """This client's line of a feature (fedloom.simulator.features)."""
+        k, features = self.client, self._setting.features(self._engine)
+        if kind == "update" and start is not None and result is not None:
+            columns = features.columns(layers)
+            return np.asarray(result[columns] - start[columns])
+        if kind == "gradient" and start is not None:
+            return np.asarray(self._engine.gradient(start[None], [(0, k)])[0, features.columns(layers)])
+        if kind == "prediction" and start is not None:
+            return np.asarray(features.values(kind, layers, Model(start), {})[k])
+        if kind in ("labels", "signature", "class-signature"):
+            alone = replace(features, parts=[features.parts[k]], label_counts=features.label_counts[[k]])
+            return np.asarray(alone.values(kind, layers, Model(None), {})[0])
+        raise ValueError(
+            f"a device cannot tell {kind!r}: it knows updates, gradients, predictions, labels and signatures"
+        )

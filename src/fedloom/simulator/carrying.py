@@ -1,0 +1,112 @@
+"""Who carries out what the machines answer: nobody, as in a simulation, or processes elsewhere.
+
+The driver decides and notes; a carrier lets things happen. `Imagined` foresees when clients are back and reports are there from
+what the fleet predicts. A deployment hands the work to real devices and learns of arrivals when they happen: its clock is the
+wall's, and nothing is foreseen.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.protocol.messages import OnTheWay, Part, Send
+from fedloom.simulator.book import Model, settle
+from fedloom.simulator.clock import Arrival, Clock, Happening
+from fedloom.simulator.computing import Computing
+from fedloom.simulator.features import Features, Layers
+from fedloom.simulator.result import Checkpoint
+from fedloom.simulator.scene import Scene
+from fedloom.training.engine import Engine
+
+Ints = NDArray[np.int64]
+
+
+class Timepiece(Protocol):
+    """now_s, and what is foreseen."""
+
+    @property
+    def now_s(self) -> float: ...
+    def foresee(self, at_s: float, happening: Happening) -> None: ...
+    def next(self) -> Happening: ...
+    def spend(self, seconds: float) -> None: ...
+
+
+class Collects(Protocol):
+    """How features are collected; see `Features`."""
+
+    def size(self, kind: str, layers: Layers) -> float: ...
+    def work(self, kind: str, local_steps: Ints, pass_steps: Ints) -> NDArray[np.floating]: ...
+    def values(self, kind: str, layers: Layers, start: Model, results: Mapping[int, Model]) -> NDArray[np.floating]: ...
+    def known(self, results: Mapping[int, Model]) -> None: ...
+
+
+class Computes(Protocol):
+    """How models that are looked at are computed; see `Computing`."""
+
+    wall_s: float
+    batches: list[int]
+    on_wave: Callable[[], None] | None
+    resume: Checkpoint | None
+
+    def compute(self, models: list[Model]) -> None: ...
+    def mark(self, models: list[Model]) -> None: ...
+    def restore(self) -> None: ...
+    def state(self) -> dict[str, Any]: ...
+
+
+class Carrier(Protocol):
+    """foreseen: when clients are back is known when they are sent.
+
+    sent: clients go to work; what the edge is told of it. merged: an aggregator has a new model in place of the one before, and
+    that is its recipe. reported: a group sends the models of these aggregators to the cloud, not before at_s; whether the
+    carrier itself tells when they are there. takes_s: how long a way that is predicted to take so long holds up what follows.
+    known: the run that is gone on with had looked at a model.
+    """
+
+    @property
+    def foreseen(self) -> bool: ...
+    @property
+    def clock(self) -> Timepiece: ...
+    def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay: ...
+    def merged(self, part: Part, scene: Scene, model: Model) -> None: ...
+    def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool: ...
+    def takes_s(self, predicted_s: float) -> float: ...
+    def known(self, model: Model) -> None: ...
+    def features(self, local: Features) -> Collects: ...
+    def computing(self, engine: Engine | None, live: Callable[[], list[Model]]) -> Computes: ...
+
+
+class Imagined:
+    """Nothing is carried out: all happens when the fleet predicts it. at_once: every arrival is an event of its own."""
+
+    foreseen = True
+
+    def __init__(self, at_once: bool) -> None:
+        self.clock = Clock()
+        self._at_once = at_once
+
+    def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay:
+        if self._at_once:
+            for part in action.parts:
+                self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
+        return event
+
+    def merged(self, part: Part, scene: Scene, model: Model) -> None:
+        pass
+
+    def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool:
+        return False
+
+    def takes_s(self, predicted_s: float) -> float:
+        return predicted_s
+
+    def known(self, model: Model) -> None:
+        settle(model, None)
+
+    def features(self, local: Features) -> Collects:
+        return local
+
+    def computing(self, engine: Engine | None, live: Callable[[], list[Model]]) -> Computes:
+        return Computing(engine, live)

@@ -1,0 +1,156 @@
+"""A whole federation in one process: cloud, edges and devices are tasks that can be killed and made anew from their folders."""
+
+import asyncio
+import contextlib
+import threading
+
+import numpy as np
+
+from deployment.network import Network
+from fedloom.deployment import naming
+from fedloom.deployment.cloud import CloudDesk, conduct
+from fedloom.deployment.conductor import Conductor
+from fedloom.deployment.journal import Journal
+from fedloom.deployment.logs import Log
+from fedloom.deployment.node import Node
+from fedloom.deployment.recorded import Recorded
+from fedloom.deployment.store import Store
+from fedloom.deployment.worker import Worker
+from fedloom.record.checkpoints import choose_checkpoint, save_checkpoint
+from fedloom.simulator import Scenario, Simulation, make_method
+from fedloom.simulator.setting import make_setting
+from fedloom.training import rows
+from fedloom.training.choose import make_engine
+
+RUN = "0123456789abcdef0123456789abcdef"
+
+
+class Together:
+    """Runs a scenario with a method. `row` is the cloud's model when `run` is over."""
+
+    def __init__(self, scenario, method, folder, seed=0, network=None, patience_s=None, absent=()):
+        self.scenario, self.method, self.seed = Scenario.model_validate(scenario), make_method(method), seed
+        self.folder, self.network = folder, network or Network()
+        self.setting = make_setting(self.scenario, self.method, seed)
+        self.engine, _ = make_engine(self.setting.task, self.setting.rule, seed, 1)
+        self.n_params = rows.n_values(self.setting.model)
+        n_cells = self.setting.world.fleet.n_cells
+        self.names = [f"edge-{c}" for c in range(n_cells)] + [
+            naming.device(k) for k in range(self.scenario.fleet.n_devices)
+        ]
+        self.patience_s, self.absent = patience_s, set(absent)
+        self.tasks = {}
+        self.nodes = {}
+        self.over = asyncio.Event()
+        self.row = None
+        self.logs = {}
+        self.ended = threading.Event()
+        self.ended.set()
+
+    def start(self, name):
+        """Make a node from its folder, and let it run."""
+        log = self.logs[name] = self.logs.get(name) or Log(name)
+        self.network.logs[name] = log
+        run = self._cloud() if name == naming.CLOUD else self._node(name)
+        self.tasks[name] = asyncio.create_task(run)
+
+    async def kill(self, name):
+        """As kill -9: nothing more is done or answered, and only what is on disk is left."""
+        self.network.cut(name)
+        task = self.tasks.pop(name)
+        if name == naming.CLOUD:
+            self.conductor.clock.stop()
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=0.2)
+        if (
+            name == naming.CLOUD
+        ):  # a thread cannot be killed: it is waited for, and what it wrote last it wrote before the kill
+            await asyncio.to_thread(self.ended.wait)
+
+    async def restart(self, name):
+        await self.kill(name)
+        self.start(name)
+
+    async def run(self, timeout_s=40.0):
+        for name in [naming.CLOUD, *self.names]:
+            if name not in self.absent:
+                self.start(name)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not self.over.is_set():
+                    for name, task in list(self.tasks.items()):
+                        if task.done() and not task.cancelled() and task.exception() is not None:
+                            raise AssertionError(f"{name} has ended") from task.exception()
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self.over.wait(), 0.2)
+        except TimeoutError:
+            raise AssertionError(
+                f"not over after {timeout_s} s: {self.conductor}, {[(n.name, n.at_work) for n in self.nodes.values()]}"
+            ) from None
+        finally:
+            for name in list(self.tasks):
+                await self.kill(name)
+            self.engine.close()
+        return self.row
+
+    async def _node(self, name):
+        store = Store(self.folder / name, RUN)
+        client = naming.client_of(name)
+        worker = None if client is None else Worker(client, self.setting, self.engine)
+        node = Node(name, self.method, store, self.network.link(name), self.logs[name], self.n_params, worker=worker)
+        self.nodes[name] = self.network.desks[name] = node
+        await node.run()
+
+    async def _cloud(self):
+        folder = self.folder / "cloud"
+        store, journal = Store(folder / "store", RUN), Journal(folder / "journal", RUN)
+        conductor = self.conductor = Conductor(self.method, journal, store, self.n_params, patience_s=self.patience_s)
+        simulation = Simulation(self.scenario, self.method, self.seed, carrier=conductor, n_workers=1)
+        station = Node(
+            "cloud",
+            self.method,
+            store,
+            self.network.link("cloud"),
+            self.logs["cloud"],
+            self.n_params,
+            find=conductor.row_of,
+        )
+        desk = self.network.desks["cloud"] = CloudDesk(conductor, station, self.names)
+
+        ended = self.ended
+
+        def carry_out(simulation):
+            ended.clear()
+            try:
+                checkpoint = choose_checkpoint(folder, RUN).checkpoint
+                for _ in simulation.rounds(checkpoint):
+                    save_checkpoint(folder, simulation.checkpoint(), RUN)
+            finally:
+                ended.set()
+
+        try:
+            if await conduct(desk, simulation, carry_out):
+                self.row = np.array(simulation.federation.model.row)
+                self.simulation = simulation
+                self.over.set()
+        finally:
+            journal.close()
+
+
+def recorded(scenario, method, folder, seed=0):
+    """The model of a simulation that is fed with the times in the journal of a deployed run."""
+    made = make_method(method)
+    carrier = Recorded(made, folder / "cloud" / "journal", RUN)
+    simulation = Simulation(Scenario.model_validate(scenario), made, seed, n_workers=1, carrier=carrier)
+    for _ in simulation.rounds():
+        pass
+    return simulation.result().row
+
+
+def simulated(scenario, method, seed=0):
+    """The simulator's model."""
+    simulation = Simulation(Scenario.model_validate(scenario), make_method(method), seed, n_workers=1)
+    for _ in simulation.rounds():
+        pass
+    return simulation.result().row

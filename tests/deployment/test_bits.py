@@ -1,0 +1,67 @@
+"""What was simulated is what runs: the deployed model is the simulator's, bit for bit."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from deployment.federation import Together, recorded, simulated
+from small import for_method
+
+BOXED = ["ltc", "fedmds", "dcliques"]
+TIMED = ["csahfl", "csahfl_no_clusters", "fedat", "hiflash_r", "feduc_r"]
+LOCKSTEP = [
+    "fedavg",
+    "hierfedavg",
+    "fedprox",
+    "hhfl",
+    "msfedavg",
+    "ddc",
+    "camu",
+    "pacfl",
+    "geographic",
+    "similarity",
+    "macfl_r",
+    "fedmes",
+]
+
+
+def deployed(scenario, method, folder, **options):
+    async def go():
+        return await Together(scenario, method, folder, **options).run()
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("name", LOCKSTEP)
+def test_a_lockstep_method_gives_the_simulators_bits(name, tmp_path):
+    scenario, method = for_method(name, cloud_rounds=2)
+    assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))
+
+
+@pytest.mark.parametrize("name", BOXED)
+def test_a_time_box_that_is_long_enough_gives_the_simulators_bits(name, tmp_path):
+    scenario, _ = for_method(name, cloud_rounds=1)
+    method = f"{name}:n_clusters=2:box_s=3"
+    assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_where_time_decides_the_model_is_that_of_a_simulation_with_the_recorded_times(name, tmp_path):
+    scenario, method = for_method(name, cloud_rounds=2)
+    assert np.array_equal(deployed(scenario, method, tmp_path), recorded(scenario, method, tmp_path))
+
+
+@pytest.mark.parametrize("method", ["hierfedavg", "hhfl"])
+def test_sampled_clients_are_added_up_in_the_simulators_order(method, tmp_path):
+    """Clients of two cells may start deeper in the book than those of one: their sums come in waves."""
+    scenario, text = for_method(method, cloud_rounds=2, edge_rounds=4, participation=0.5)
+    assert np.array_equal(deployed(scenario, text, tmp_path), simulated(scenario, text))
+
+
+@pytest.mark.parametrize("method", ["hierfedavg", "csahfl"])
+def test_clients_that_move_between_edge_rounds_take_their_updates_along(method, tmp_path):
+    scenario, text = for_method(method, cloud_rounds=3)
+    scenario["fleet"]["mobility"] = {"p_stay": 0.3, "neighbours": "ring", "every": "edge-round"}
+    row = deployed(scenario, text, tmp_path)
+    assert np.array_equal(row, recorded(scenario, text, tmp_path))

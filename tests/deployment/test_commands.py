@@ -1,0 +1,138 @@
+"""The commands of a deployment."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
+
+from fedloom.cli.app import app
+from fedloom.deployment.bundles import RevokedList, add_node, read_bundle, revoke_node
+from fedloom.deployment.certificates import fingerprint
+from fedloom.deployment.own import own_task
+from fedloom.deployment.roles import run_role
+from fedloom.simulator import Scenario, Simulation, make_method
+from fedloom.training import rows
+from small import for_method
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(for_method("hierfedavg", cloud_rounds=1)[0]))
+    return str(path)
+
+
+def said(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_init_makes_bundles_examples_and_says_what_to_copy(scenario, tmp_path):
+    output = said("deploy", "init", scenario, "-m", "hierfedavg", "--out", tmp_path / "all", "--host", "cloud=10.0.0.7")
+    assert "9 bundles" in output and "fedloom device device-0" in output
+    bundle, _ = read_bundle(tmp_path / "all" / "edge-1")
+    assert bundle.addresses == {"cloud": "10.0.0.7:7430", "edge-0": "127.0.0.1:7431", "edge-1": "127.0.0.1:7432"}
+    assert bundle.listen == "127.0.0.1:7432" and bundle.patience_s == 60
+    services = yaml.safe_load((tmp_path / "all" / "compose.yaml").read_text())["services"]
+    assert services["device-5"]["command"] == "fedloom device /bundle" and len(services) == 9
+
+
+def test_keys_are_not_overwritten(scenario, tmp_path):
+    said("deploy", "init", scenario, "--out", tmp_path / "all")
+    with pytest.raises(ValueError, match="keys are not overwritten"):
+        said("deploy", "init", scenario, "--out", tmp_path / "all")
+
+
+def test_a_node_that_is_added_again_has_a_new_certificate_and_the_old_is_revoked(scenario, tmp_path):
+    folder = tmp_path / "all"
+    said("deploy", "init", scenario, "--out", folder)
+    before = fingerprint((folder / "device-1" / "node.pem").read_bytes())
+    revoked = RevokedList(folder / "revoked.json")
+    assert revoked() == frozenset()
+    said("deploy", "add", folder, "device-1")
+    assert revoked() == {before}
+    assert fingerprint((folder / "device-1" / "node.pem").read_bytes()) not in revoked()
+    said("deploy", "revoke", folder, "device-2")
+    assert len(revoked()) == 2
+    with pytest.raises(ValueError, match="not in the roster"):
+        add_node(folder, "device-99")
+    revoke_node(folder, "device-2")
+    assert len(revoked()) == 2
+
+
+def test_a_role_is_not_started_with_the_bundle_of_another(scenario, tmp_path):
+    said("deploy", "init", scenario, "--out", tmp_path / "all")
+    with pytest.raises(ValueError, match="start it with: fedloom device"):
+        run_role(tmp_path / "all" / "device-0", role="cloud")
+
+
+def test_a_folder_that_is_no_bundle_says_so(tmp_path):
+    with pytest.raises(ValueError, match=r"is no bundle: bundle\.json is missing"):
+        run_role(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("evaluation.every={edge_rounds: 1}", "set evaluation.every to a number of cloud rounds"),
+        ("evaluation.models=devices", "set it to edges or global"),
+    ],
+)
+def test_what_cannot_be_deployed_says_why_at_start(scenario, change, why, tmp_path):
+    with pytest.raises(ValueError, match=why):
+        said("deploy", "init", scenario, "--set", change, "--out", tmp_path / "all")
+
+
+def test_nobody_answers_says_what_to_start(scenario, tmp_path):
+    said("deploy", "init", scenario, "--out", tmp_path / "all", "--port", "1")
+    with pytest.raises(ValueError, match="start it with: fedloom cloud"):
+        said("status", tmp_path / "all" / "device-0")
+
+
+@pytest.mark.slow
+def test_own_data_and_model_run_as_processes_with_the_simulators_bits(scenario, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.chdir(EXAMPLES)
+    said("deploy", "local", scenario, "--quiet", "--task", "own_task:task", "--out", tmp_path / "all")
+    from own_task import task
+
+    simulation = Simulation(
+        Scenario.model_validate(for_method("hierfedavg", cloud_rounds=1)[0]), make_method("hierfedavg"), **task("cloud")
+    )
+    for _ in simulation.rounds():
+        pass
+    tensors = load_file(tmp_path / "all" / "cloud" / "record" / "model.safetensors")
+    row = np.concatenate([tensors[name].reshape(-1) for name, _ in rows.tensors(simulation.model)])
+    assert np.array_equal(row, simulation.result().row)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("nowhere_to_be_found:task", "is not to be found on device-1"),
+        ("json:dumps", "must give a mapping"),
+        ("task", "named MODULE:FUNCTION"),
+    ],
+)
+def test_own_code_that_does_not_fit_says_why(name, why):
+    with pytest.raises(ValueError, match=why):
+        own_task(name, "device-1")
+
+
+@pytest.mark.slow
+def test_local_runs_everything_and_leaves_record_and_report(scenario, tmp_path):
+    output = said("deploy", "local", scenario, "-m", "hierfedavg", "--quiet", "--out", tmp_path / "all")
+    assert "report:" in output
+    record = tmp_path / "all" / "cloud" / "record"
+    assert json.loads((record / "summary.json").read_text())["final"]["cloud_round"] == 1
+    assert (record / "report.html").stat().st_size > 10_000
+    said("verify", record)

@@ -1,0 +1,109 @@
+"""What a role keeps through a kill: the store of values, and the journal of what happened."""
+
+import numpy as np
+import pytest
+
+from fedloom.deployment.journal import Journal, Spent
+from fedloom.deployment.store import NotThisRun, Store
+from fedloom.simulator.clock import Delivered, Left, Opening, Reporting, Waking
+
+HAPPENED = [
+    (0.0, Opening(0)),
+    (0.5, Delivered((3,), (1,))),
+    (0.6, Spent()),
+    (0.75, Waking(1, 4)),
+    (1.0, Left((2, 5))),
+    (2.0, Reporting(1)),
+]
+
+
+def filled(path):
+    journal = Journal(path, "run")
+    for at_s, what in HAPPENED:
+        journal.happens(at_s, what)
+    journal.confirms("merge-m-3")
+    journal.close()
+    return path
+
+
+def test_a_journal_tells_what_was_written(tmp_path):
+    journal = Journal(filled(tmp_path / "journal"), "run")
+    journal.close()
+    assert journal.happened == HAPPENED
+    assert journal.confirmed == {"merge-m-3"}
+
+
+@pytest.mark.parametrize("n_bytes", range(1, 60, 3))
+def test_a_line_that_was_cut_short_was_not_written_and_the_next_follows_the_whole_ones(n_bytes, tmp_path):
+    path = filled(tmp_path / "journal")
+    data = path.read_bytes()
+    path.write_bytes(data[:-n_bytes])
+    journal = Journal(path, "run")
+    whole = len(journal.happened)
+    journal.happens(9.0, Opening(7))
+    journal.close()
+    again = Journal(path, "run")
+    again.close()
+    assert again.happened == [*HAPPENED[:whole], (9.0, Opening(7))]
+    assert whole >= len(HAPPENED) - 2
+
+
+def test_a_damaged_line_ends_what_is_believed(tmp_path):
+    path = filled(tmp_path / "journal")
+    lines = path.read_bytes().split(b"\n")
+    lines[3] = lines[3].replace(b"0.6", b"0.7")
+    path.write_bytes(b"\n".join(lines))
+    journal = Journal(path, "run")
+    journal.close()
+    assert journal.happened == HAPPENED[:2]
+
+
+def test_a_journal_of_another_run_is_refused(tmp_path):
+    with pytest.raises(NotThisRun, match="use another folder"):
+        Journal(filled(tmp_path / "journal"), "other")
+
+
+def test_a_store_gives_back_what_was_put_and_keeps_the_first(tmp_path):
+    store = Store(tmp_path, "run")
+    row = np.arange(4, dtype=np.float32)
+    store.put("m-1", row)
+    store.put("m-1", row + 1)
+    row[:] = 9
+    for found in (store, Store(tmp_path, "run")):
+        assert found["m-1"].tolist() == [0, 1, 2, 3]
+        assert not found["m-1"].flags.writeable
+
+
+def test_what_is_dropped_is_gone(tmp_path):
+    store = Store(tmp_path, "run")
+    store.put("u-1-0", np.zeros(2, dtype=np.float32))
+    store.drop(["u-1-0", "u-9-9"])
+    assert "u-1-0" not in store
+    assert Store(tmp_path, "run").names == []
+
+
+def test_a_damaged_value_is_not_believed(tmp_path):
+    Store(tmp_path, "run").put("m-1", np.arange(4, dtype=np.float32))
+    path = tmp_path / "m-1.value"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    store = Store(tmp_path, "run")
+    assert store.names == [] and store.damaged == ["m-1.value"] and not path.exists()
+
+
+def test_a_value_of_another_run_is_refused(tmp_path):
+    Store(tmp_path, "run").put("m-1", np.zeros(1, dtype=np.float32))
+    with pytest.raises(NotThisRun, match="folders of its own"):
+        Store(tmp_path, "other")
+
+
+def test_what_a_kill_left_half_written_is_swept(tmp_path):
+    (tmp_path / "m-1.value.77-0.part").write_bytes(b"half")
+    assert Store(tmp_path, "run").names == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_that_is_none_is_not_kept(tmp_path):
+    with pytest.raises(ValueError, match="no name of a value"):
+        Store(tmp_path, "run").put("../m-1", np.zeros(1))

@@ -1,0 +1,118 @@
+"""As real processes over mutual TLS on loopback: the simulator's bits, through kill -9 of anybody."""
+
+import json
+import random
+import time
+
+import numpy as np
+import polars
+import pytest
+from safetensors.numpy import load_file
+
+from deployment.federation import simulated
+from fedloom.deployment.bundles import make_bundles, read_bundle
+from fedloom.deployment.local import free_ports, started
+from fedloom.deployment.naming import CLOUD
+from fedloom.deployment.planning import roster_of
+from fedloom.simulator import Scenario, make_method
+from fedloom.training import rows
+from small import for_method
+
+WITHIN_S = 120.0
+
+
+def bundles(folder, scenario, method, **options):
+    chosen = Scenario.model_validate(scenario)
+    roster, serving = roster_of(chosen, make_method(method), 0)
+    serves = {name: f"127.0.0.1:{port}" for name, port in zip(serving, free_ports(len(serving)))}
+    dumped = chosen.model_dump(mode="json")
+    return make_bundles(folder, scenario=dumped, method=method, seed=0, roster=roster, serves=serves, **options)
+
+
+def ended(processes, folder):
+    """Wait for the end; what the nodes logged if it does not come."""
+    end_s = time.monotonic() + WITHIN_S
+    while not processes.over:
+        assert time.monotonic() < end_s, _last_lines(folder)
+        assert not processes.failed(), (processes.failed(), _last_lines(folder))
+        time.sleep(0.05)
+
+
+def _last_lines(folder):
+    return {log.parent.name: log.read_text().splitlines()[-2:] for log in folder.glob("*/log.jsonl")}
+
+
+def final_row(folder, scenario, method):
+    from fedloom.simulator.setting import make_setting
+
+    model = make_setting(Scenario.model_validate(scenario), make_method(method), 0).model
+    tensors = load_file(folder / CLOUD / "record" / "model.safetensors")
+    return np.concatenate([tensors[name].reshape(-1) for name, _ in rows.tensors(model)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hhfl", "ddc"])
+def test_processes_give_the_simulators_bits(name, tmp_path):
+    scenario, method = for_method(name, cloud_rounds=2)
+    bundle = bundles(tmp_path / "all", scenario, method)
+    with started(tmp_path / "all", bundle.roster) as processes:
+        ended(processes, tmp_path / "all")
+    assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
+    summary = json.loads((tmp_path / "all" / CLOUD / "record" / "summary.json").read_text())
+    assert summary["final"]["cloud_round"] == 2
+
+
+@pytest.mark.slow
+def test_a_dozen_kills_of_processes_change_nothing(tmp_path):
+    scenario, method = for_method("hierfedavg", cloud_rounds=40)
+    bundle = bundles(tmp_path / "all", scenario, method)
+    draw, killed = random.Random(5), []
+    with started(tmp_path / "all", bundle.roster) as processes:
+        end_s = time.monotonic() + WITHIN_S
+        while not processes.over:
+            assert time.monotonic() < end_s, (killed, _last_lines(tmp_path / "all"))
+            time.sleep(draw.uniform(0.1, 0.5))
+            if len(killed) < 12 and (tmp_path / "all" / CLOUD / "state" / "journal").exists():
+                name = draw.choice([CLOUD, "edge-0", "edge-1", *bundle.roster])
+                if not processes.over:
+                    processes.restart(name)
+                    killed.append(name)
+    assert len(killed) == 12
+    assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
+
+
+def test_a_bundle_holds_no_key_but_its_own(tmp_path):
+    scenario, method = for_method("hierfedavg")
+    bundle = bundles(tmp_path / "all", scenario, method)
+    authority = (tmp_path / "all" / "ca" / "ca-key.pem").read_bytes()
+    for name in (CLOUD, *bundle.roster):
+        found = {path.name for path in (tmp_path / "all" / name).iterdir()}
+        assert found == {"bundle.json", "node.pem", "key.pem", "ca.pem"}
+        assert all(authority not in path.read_bytes() for path in (tmp_path / "all" / name).iterdir())
+        assert (tmp_path / "all" / name / "key.pem").stat().st_mode & 0o077 == 0
+        assert read_bundle(tmp_path / "all" / name)[0].name == name
+
+
+def test_addresses_are_on_loopback_and_devices_without_clusters_do_not_listen(tmp_path):
+    scenario, method = for_method("hierfedavg")
+    bundle = bundles(tmp_path / "all", scenario, method)
+    assert set(bundle.addresses) == {"cloud", "edge-0", "edge-1"}
+    assert all(address.startswith("127.0.0.1:") for address in bundle.addresses.values())
+    assert read_bundle(tmp_path / "all" / "device-0")[0].listen is None
+
+
+@pytest.mark.slow
+def test_predicted_stands_beside_measured(tmp_path):
+    scenario, method = for_method("hierfedavg", cloud_rounds=2)
+    bundle = bundles(tmp_path / "all", scenario, method)
+    with started(tmp_path / "all", bundle.roster) as processes:
+        ended(processes, tmp_path / "all")
+    table = json.loads((tmp_path / "all" / CLOUD / "measured.json").read_text())
+    assert [line["client"] for line in table] == list(range(6))
+    for line in table:
+        assert line["jobs"] == 4
+        assert 0.2 <= line["train_s"]["predicted"] <= 0.8  # two steps of 0.1 to 0.4 s
+        assert 0 < line["train_s"]["measured"] < line["round_s"]["measured"]
+    timeline = polars.read_parquet(tmp_path / "all" / CLOUD / "record" / "timeline.parquet")
+    assert (timeline["arrival_s"] > timeline["start_s"]).all()
+    assert (timeline["merged_s"] >= timeline["arrival_s"]).all()
