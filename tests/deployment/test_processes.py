@@ -47,7 +47,7 @@ def final_row(folder, scenario, method):
 
     model = make_setting(Scenario.model_validate(scenario), make_method(method), 0).model
     tensors = load_file(folder / CLOUD / "record" / "model.safetensors")
-    return np.concatenate([tensors[name].reshape(-1) for name, _ in rows.tensors(model)])
+    return np.concatenate([tensors[part.name].reshape(-1) for part in rows.layout(model)])
 
 
 @pytest.mark.slow
