@@ -2,11 +2,14 @@
 
 import json
 import random
+import subprocess
+import sys
 import time
 
 import numpy as np
 import polars
 import pytest
+import yaml
 from safetensors.numpy import load_file
 
 from deployment.federation import simulated
@@ -79,6 +82,21 @@ def test_a_dozen_kills_of_processes_change_nothing(tmp_path):
                     killed.append(name)
     assert len(killed) == 12
     assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
+
+
+@pytest.mark.slow
+def test_a_program_without_a_guard_is_not_run_again_in_every_process(tmp_path):
+    """Where processes are started from a script that has no `if __name__ == "__main__"`."""
+    scenario, method = for_method("hierfedavg", cloud_rounds=1)
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(scenario))
+    (tmp_path / "program.py").write_text(
+        "import sys\nfrom fedloom.cli import main\n"
+        "sys.argv = ['fedloom', 'deploy', 'local', 'small.yaml', '--quiet', '--out', 'all']\nmain()\n"
+    )
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("report:") == 1
 
 
 def test_a_bundle_holds_no_key_but_its_own(tmp_path):
