@@ -8,6 +8,7 @@ import numpy as np
 
 from deployment.network import Network
 from fedloom.deployment import naming
+from fedloom.deployment.clock import Stopped
 from fedloom.deployment.cloud import CloudDesk, conduct
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
@@ -44,6 +45,7 @@ class Together:
         self.over = asyncio.Event()
         self.row = None
         self.logs = {}
+        self.die_after = []  # cloud rounds after whose checkpoint the cloud dies, once
         self.ended = threading.Event()
         self.ended.set()
 
@@ -126,6 +128,9 @@ class Together:
                 checkpoint = choose_checkpoint(folder, RUN).checkpoint
                 for _ in simulation.rounds(checkpoint):
                     save_checkpoint(folder, simulation.checkpoint(), RUN)
+                    if simulation.cloud_rounds_done in self.die_after:
+                        self.die_after.remove(simulation.cloud_rounds_done)
+                        raise Stopped
             finally:
                 ended.set()
 

@@ -79,6 +79,43 @@ def test_a_cloud_that_is_down_for_a_while_is_waited_for(tmp_path):
     assert np.array_equal(asyncio.run(go()), simulated(scenario, text))
 
 
+@pytest.mark.parametrize("method", ["hierfedavg", "ddc", "fedavg"])
+def test_a_cloud_that_dies_right_after_a_checkpoint_has_all_that_others_need(method, tmp_path):
+    scenario, text = for_method(method, cloud_rounds=3)
+
+    async def go():
+        together = Together(scenario, text, tmp_path)
+        together.die_after = [1, 2]
+        running = asyncio.create_task(together.run())
+        for _ in range(2):
+            before = len(together.die_after)
+            while len(together.die_after) == before:
+                await asyncio.sleep(0.01)
+            together.network.cut("cloud")
+            await asyncio.wait([together.tasks["cloud"]])
+            together.start("cloud")
+        return await running
+
+    assert np.array_equal(asyncio.run(go()), simulated(scenario, text))
+
+
+def test_a_cloud_that_is_started_again_after_the_end_needs_nobody(tmp_path):
+    """All is in its journal and its checkpoint: what was confirmed is not ordered again."""
+    scenario, text = for_method("hierfedavg", cloud_rounds=2)
+    asyncio.run(Together(scenario, text, tmp_path).run())
+
+    async def again():
+        together = Together(scenario, text, tmp_path)
+        together.absent = set(together.names)
+        return await together.run(), together.conductor.waiting()
+
+    row, waiting = asyncio.run(again())
+    assert np.array_equal(row, simulated(scenario, text))
+    assert not [
+        order["id"] for orders in waiting.values() for order in orders if order["do"] in ("merge", "hold", "train")
+    ]
+
+
 def test_a_silent_device_is_not_waited_for_after_a_while(tmp_path):
     scenario, text = for_method("hierfedavg", cloud_rounds=1, edge_rounds=1)
 

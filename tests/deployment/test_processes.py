@@ -2,11 +2,14 @@
 
 import json
 import random
+import subprocess
+import sys
 import time
 
 import numpy as np
 import polars
 import pytest
+import yaml
 from safetensors.numpy import load_file
 
 from deployment.federation import simulated
@@ -78,6 +81,37 @@ def test_a_dozen_kills_of_processes_change_nothing(tmp_path):
                     processes.restart(name)
                     killed.append(name)
     assert len(killed) == 12
+    assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
+
+
+@pytest.mark.slow
+def test_a_program_without_a_guard_is_not_run_again_in_every_process(tmp_path):
+    """Where processes are started from a script that has no `if __name__ == "__main__"`."""
+    scenario, _ = for_method("hierfedavg", cloud_rounds=1)
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(scenario))
+    (tmp_path / "program.py").write_text(
+        "import sys\nfrom fedloom.cli import main\n"
+        "sys.argv = ['fedloom', 'deploy', 'local', 'small.yaml', '--quiet', '--out', 'all']\nmain()\n"
+    )
+    command = [sys.executable, "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("report:") == 1
+
+
+@pytest.mark.slow
+def test_a_cloud_that_is_stopped_is_not_over_and_goes_on(tmp_path):
+    scenario, method = for_method("hierfedavg", cloud_rounds=30)
+    bundle = bundles(tmp_path / "all", scenario, method)
+    log = tmp_path / "all" / CLOUD / "log.jsonl"
+    with started(tmp_path / "all", bundle.roster) as processes:
+        while not log.exists() or '"done": 2' not in log.read_text():
+            time.sleep(0.02)
+        processes.running[CLOUD].terminate()
+        processes.running[CLOUD].join(20)
+        assert processes.running[CLOUD].exitcode == 143 and not processes.over
+        processes.start(CLOUD)
+        ended(processes, tmp_path / "all")
     assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
 
 

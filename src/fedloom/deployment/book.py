@@ -102,6 +102,12 @@ class Names:
             self.store.put(name, model.row)
         return model.row
 
+    def load(self) -> None:
+        """Give models that are settled the rows that are kept of them."""
+        for name, model in list(self._model.items()):
+            if model.settled and model.row is None and name in self.store:
+                model.row = self.store[name]
+
     def missing(self, model: Model) -> list[str]:
         """Names of models that must come here before a model's row can be known."""
         name = self._name.get(model)

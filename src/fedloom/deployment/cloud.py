@@ -167,8 +167,8 @@ async def conduct(desk: CloudDesk, simulation: Simulation, carry_out: Callable[[
     station = asyncio.create_task(desk.station.run())
     try:
         ended = await asyncio.to_thread(_to_the_end, simulation, carry_out)
-        desk.end()
         if ended:
+            desk.end()
             await desk.said_goodbye(LINGER_S)
         return ended
     finally:

@@ -9,10 +9,12 @@ import multiprocessing
 import os
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 from fedloom.deployment.naming import CLOUD
 from fedloom.training.orphans import end_with
@@ -44,7 +46,8 @@ class Processes:
 
     def start(self, name: str) -> None:
         process = self._context.Process(target=_serve_in_child, args=(str(self.folder / name),), name=name, daemon=True)
-        process.start()
+        with _without_main():
+            process.start()
         self.running[name] = process
 
     def kill(self, name: str) -> None:
@@ -104,6 +107,21 @@ def free_ports(n: int) -> list[int]:
     finally:
         for made in held:
             made.close()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """New processes run the program of the main one again, up to its `if __name__ == "__main__"`, which it may not have. Ours
+    need nothing of it: what they do is in this file."""
+    main = sys.modules["__main__"]
+    hidden: dict[str, Any] = {
+        name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__
+    }
+    main.__spec__ = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(hidden)
 
 
 def _serve_in_child(folder: str) -> None:

@@ -48,7 +48,11 @@ class Looking:
             conductor.waves.looked()
 
     def restore(self) -> None:
-        self.resume = None
+        """Go on from a checkpoint: models that the life before had looked at have their rows again."""
+        if self.resume is not None:
+            self.resume = None
+            with self._conductor.lock:
+                self._conductor.names.load()
 
     def state(self) -> dict[str, Any]:
         return {"models": np.zeros((0, self._conductor.n_params), dtype=np.float32), "waves": 0, "sums": {}}

@@ -40,6 +40,7 @@ from fedloom.training import rows
 from fedloom.training.choose import make_engine
 
 OnRound = Callable[[int, dict[str, float | int] | None], None]
+STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
 LOG, STATE, RECORD, MEASURED = "log.jsonl", "state", "record", "measured.json"
 
@@ -79,8 +80,11 @@ def run_role(
             if found == CLOUD
             else _node(bundle, credentials, folder, scenario, method, log, metrics)
         )
-        with contextlib.suppress(asyncio.CancelledError):
+        try:
             asyncio.run(_ended_by_signals(program))
+        except asyncio.CancelledError:
+            log("stopped")
+            raise SystemExit(STOPPED) from None
 
 
 async def ask_status(bundle: Bundle, credentials: Credentials, timeout_s: float = 5.0) -> dict[str, Any]:
