@@ -19,6 +19,7 @@ from fedloom.simulator import make_method
 from small import for_method
 
 P = 108  # values of the small scenario's model
+LAST = "device-5"
 
 
 def row(n=P, dtype=np.float32):
@@ -28,16 +29,16 @@ def row(n=P, dtype=np.float32):
 async def attacked(folder, attacks):
     """Run a federation; in the middle of it strangers write (who, to, letter). Their answers, the logs, and the federation."""
     scenario, method = for_method("hierfedavg", cloud_rounds=2)
-    together = Together(scenario, method, folder)
+    together = Together(scenario, method, folder, absent=[LAST])  # without whom no round ends
     running = asyncio.create_task(together.run())
-    while "edge-0" not in together.network.desks or together.logs.get("edge-0") is None:
+    while not together.nodes.get("edge-0") or not together.nodes["edge-0"].store.names:  # it has an update
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.2)
     answers = []
     for who, to, letter in attacks:
         data = letter if isinstance(letter, bytes) else encode(letter)
         desk = together.network.desks[to]
         answers.append(decode(await answer(desk, identity_of(who), data, 1 << 20, together.logs[to]), 1 << 20))
+    together.start(LAST)
     await running
     return answers, together
 

@@ -1,5 +1,7 @@
 """A time box holds what was planned for it, and ends when it ends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,7 +82,8 @@ def test_a_box_by_hand(monkeypatch):
     federation = Driver(method, world(place), Model(None))
     (state,) = federation.cloud_rounds(1)
     assert state.group_rounds.tolist() == [3] and state.time_s == pytest.approx(20 + 1)
-    slow = Driver(method, world(place), Model(None))
+    shaky = replace(place, compute_settings=place.compute_settings.model_copy(update={"jitter_sigma": 1.0}))
+    slow = Driver(method, world(shaky), Model(None))
     monkeypatch.setattr(errands, "jitter", lambda sigma, seed, clients, purpose, *when: np.full(len(clients), 1.5))
     (state,) = slow.cloud_rounds(1)
     # rounds end at 9 and 18 s; the third begins, and at 20 s only client 0 (1.5 s) is back: two are late
