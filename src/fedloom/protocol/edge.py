@@ -249,12 +249,14 @@ class Edge:
 
     def _part(self, row: int, n: int, flights: list[Flight], now: int) -> Part:
         here, n_samples = self.here, self.terms.n_samples
-        client = np.concatenate([f.client for f in flights])
+        client, left_at = flights[0].client, flights[0].left_at
+        if len(flights) > 1:
+            client, left_at = (np.concatenate(c) for c in zip(*((f.client, f.left_at) for f in flights)))
         arrivals = Arrivals(
             client=client,
             n_samples=n_samples[client],
             n_reached=here.n_reached[client],
-            staleness=now - np.concatenate([f.left_at for f in flights]),
+            staleness=now - left_at,
             total=float(n_samples[here.topology.cover[n]].sum()),
         )
         self.contributed[row, client] = True

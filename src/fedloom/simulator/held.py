@@ -246,15 +246,19 @@ def _different(values: Ints) -> tuple[Ints, Ints]:
 
 def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps: int) -> Model:
     """own * old + the updates by their weights + what they started from by theirs."""
-    cuts = np.cumsum([len(f) for f in flights])[:-1]
     models = [(old, weights.own)]
     if weights.start is not None:
-        for flight, values in zip(flights, np.split(weights.start, cuts)):
+        for flight, values in zip(flights, _by_flight(weights.start, flights)):
             dispatch = flight.load.dispatch
             sums = np.bincount(dispatch.start[flight.at], weights=values, minlength=len(dispatch.starts))
             models += list(zip(dispatch.starts, sums.tolist()))
-    jobs = [(f.load.dispatch, f.at, w) for f, w in zip(flights, np.split(weights.model, cuts))]
+    jobs = [(f.load.dispatch, f.at, w) for f, w in zip(flights, _by_flight(weights.model, flights))]
     return combine(models, jobs, steps)
+
+
+def _by_flight(values: Floats, flights: Sequence[Flight]) -> Sequence[Floats]:
+    """Values of all updates, one after the other, cut by flight."""
+    return [values] if len(flights) == 1 else np.split(values, np.cumsum([len(f) for f in flights])[:-1])
 
 
 def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int) -> Recipe:

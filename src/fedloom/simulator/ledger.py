@@ -24,9 +24,10 @@ NOTED = ("links", "bytes", "airtime_s", "energy_j")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shares:
-    """What belongs to whom: of every `aggregator` (a,), each once, NOBODY for none, the amounts (4, a) of NOTED."""
+    """What belongs to whom: amounts (4, a) of NOTED at `place`, columns from 0 (NOBODY) on, the last of them `n_places` - 1."""
 
-    aggregator: NDArray[np.int64]
+    place: NDArray[np.int64] | slice
+    n_places: int
     amounts: NDArray[np.float64]
 
     @classmethod
@@ -45,7 +46,11 @@ class Shares:
         for row, values in zip(amounts, (n_links, n_bytes, airtime_s, energy_j)):
             spread = np.broadcast_to(np.asarray(values, dtype=np.float64), aggregator.shape)
             row[:] = np.bincount(at, weights=spread)
-        return cls(aggregator=who, amounts=amounts)
+        place = who - NOBODY
+        n_places = int(place[-1]) + 1 if len(place) else 0
+        if len(place) and n_places - int(place[0]) == len(place):  # mostly one aggregator: a slice is quicker
+            return cls(place=slice(int(place[0]), n_places), n_places=n_places, amounts=amounts)
+        return cls(place=place, n_places=n_places, amounts=amounts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,14 +100,13 @@ class Ledger:
 
     def note(self, hop: str, direction: str, shares: Shares) -> None:
         """Whose it is."""
-        at, before = shares.aggregator - NOBODY, self._notes.get((hop, direction))
-        size = int(at[-1]) + 1 if len(at) else 0
-        if before is None or before.shape[1] < size:
-            whole = np.zeros((len(NOTED), size))
+        before = self._notes.get((hop, direction))
+        if before is None or before.shape[1] < shares.n_places:
+            whole = np.zeros((len(NOTED), shares.n_places))
             if before is not None:
                 whole[:, : before.shape[1]] = before
             self._notes[hop, direction] = before = whole
-        before[:, at] += shares.amounts
+        before[:, shares.place] += shares.amounts
 
     def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
         """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
