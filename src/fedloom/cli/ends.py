@@ -36,7 +36,7 @@ class Said(SystemExit):
 def end_on_sigterm() -> None:
     """From now on SIGTERM ends the command like Ctrl-C, with exit code 143."""
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+        signal.signal(signal.SIGTERM, _Terminate())
 
 
 def end_at_once() -> None:
@@ -46,11 +46,24 @@ def end_at_once() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _terminate(_: int, frame: FrameType | None) -> None:
-    if swallowed(frame):
-        threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGTERM)).start()
-        return
-    raise Ended(TERMINATED)
+class _Terminate:
+    """Ends the command. Where that would be lost, it insists: the signal is sent again until it is heard. Once is not enough: a
+    signal that comes while another thread gives up the interpreter may go unnoticed until the next one."""
+
+    def __init__(self) -> None:
+        self._heard, self._insisting = threading.Event(), False
+
+    def __call__(self, _: int, frame: FrameType | None) -> None:
+        if not swallowed(frame):
+            self._heard.set()
+            raise Ended(TERMINATED)
+        if not self._insisting:
+            self._insisting = True
+            threading.Thread(target=self._insist, daemon=True).start()
+
+    def _insist(self) -> None:
+        while not self._heard.wait(AGAIN_S):
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def swallowed(frame: FrameType | None) -> bool:
