@@ -72,8 +72,14 @@ def test_a_process_that_is_left_behind_is_found_and_ended(monkeypatch):
     [
         ("raise KeyError('x')", "said ['Traceback (most recent call last)']"),
         ("import sys; sys.exit(3)", "ended with 3, not 0"),
-        (f"{LISTENS} lambda *_: exit(1)); kept = open('ready.tmp', 'w'); time.sleep(60)", "ended with 1, not -15 or 143"),
-        (f"{LISTENS} lambda *_: exit(143)); kept = open('ready.tmp', 'w'); time.sleep(60)", "did not say that it was stopped"),
+        (
+            f"{LISTENS} lambda *_: exit(1)); kept = open('ready.tmp', 'w'); time.sleep(60)",
+            "ended with 1, not -15 or 143",
+        ),
+        (
+            f"{LISTENS} lambda *_: exit(143)); kept = open('ready.tmp', 'w'); time.sleep(60)",
+            "did not say that it was stopped",
+        ),
     ],
 )
 def test_wrong_ends_are_seen(tmp_path, monkeypatch, body, fault):
