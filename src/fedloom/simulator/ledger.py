@@ -7,11 +7,13 @@ that reports to two edge servers counts twice, unicast) and per client or aggreg
 
 Beside the sums, what belongs to whom: every entry is also noted under the aggregator of its link, computing in equal parts under
 all aggregators of a client. `by_aggregator` gives these notes and begins new ones; they add up to the ledger.
+
+Bills are kept and added up when somebody asks, or when they are many: one after the other as they came, in a few calls.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,13 +22,14 @@ NOBODY = -1  # the aggregator of what belongs to none: features that are collect
 HOPS = ("device_edge", "device_head", "device_cloud", "edge_cloud")
 DIRECTIONS = ("up", "down")
 NOTED = ("links", "bytes", "airtime_s", "energy_j")
+KEPT = 4096  # bills that are not added up yet
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shares:
     """What belongs to whom: amounts (4, a) of NOTED at `place`, columns from 0 (NOBODY) on, the last of them `n_places` - 1."""
 
-    place: NDArray[np.int64] | slice
+    place: NDArray[np.int64]
     n_places: int
     amounts: NDArray[np.float64]
 
@@ -47,10 +50,7 @@ class Shares:
             spread = np.broadcast_to(np.asarray(values, dtype=np.float64), aggregator.shape)
             row[:] = np.bincount(at, weights=spread)
         place = who - NOBODY
-        n_places = int(place[-1]) + 1 if len(place) else 0
-        if len(place) and n_places - int(place[0]) == len(place):  # mostly one aggregator: a slice is quicker
-            return cls(place=slice(int(place[0]), n_places), n_places=n_places, amounts=amounts)
-        return cls(place=place, n_places=n_places, amounts=amounts)
+        return cls(place=place, n_places=int(place.max(initial=-1)) + 1, amounts=amounts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,29 +67,47 @@ class Bill:
     shares: Shares | None = None
 
 
-@dataclass(kw_only=True)
 class Ledger:
-    """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64.
-    feature_j: joules of all these that collecting features for grouping took."""
+    """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64; compute_s and
+    compute_j: of computing. feature_j: joules of all these that collecting features for grouping took."""
 
-    airtime_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
-    energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
-    bytes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
-    links: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
-    parties: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
-    compute_s: float = 0.0
-    compute_j: float = 0.0
-    feature_j: float = 0.0
-    _notes: dict[tuple[str, str], NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    def __init__(self) -> None:
+        self.compute_s = self.compute_j = self.feature_j = 0.0
+        self._airtime_s, self._energy_j = np.zeros((4, 2)), np.zeros((4, 2))
+        self._bytes, self._links, self._parties = (np.zeros((4, 2), dtype=np.int64) for _ in range(3))
+        self._notes: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._bills: list[Bill] = []  # those that are not added up yet
+        self._shares: dict[tuple[str, str], list[Shares]] = {}  # the same of notes
+        self._n_kept = 0
+
+    @property
+    def airtime_s(self) -> NDArray[np.float64]:
+        self._add_up()
+        return self._airtime_s
+
+    @property
+    def energy_j(self) -> NDArray[np.float64]:
+        self._add_up()
+        return self._energy_j
+
+    @property
+    def bytes(self) -> NDArray[np.int64]:
+        self._add_up()
+        return self._bytes
+
+    @property
+    def links(self) -> NDArray[np.int64]:
+        self._add_up()
+        return self._links
+
+    @property
+    def parties(self) -> NDArray[np.int64]:
+        self._add_up()
+        return self._parties
 
     def pay(self, bill: Bill) -> None:
         """Book messages."""
-        at = HOPS.index(bill.hop), DIRECTIONS.index(bill.direction)
-        self.links[at] += bill.n_links
-        self.parties[at] += bill.n_parties
-        self.bytes[at] += bill.n_bytes
-        self.airtime_s[at] += bill.airtime_s
-        self.energy_j[at] += bill.energy_j
+        self._bills.append(bill)
         if bill.shares is not None:
             self.note(bill.hop, bill.direction, bill.shares)
 
@@ -100,17 +118,42 @@ class Ledger:
 
     def note(self, hop: str, direction: str, shares: Shares) -> None:
         """Whose it is."""
-        before = self._notes.get((hop, direction))
-        if before is None or before.shape[1] < shares.n_places:
-            whole = np.zeros((len(NOTED), shares.n_places))
-            if before is not None:
-                whole[:, : before.shape[1]] = before
-            self._notes[hop, direction] = before = whole
-        before[:, shares.place] += shares.amounts
+        self._shares.setdefault((hop, direction), []).append(shares)
+        self._n_kept += 1
+        if self._n_kept >= KEPT:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        bills, self._bills, self._n_kept = self._bills, [], 0
+        if bills:
+            at = np.array([2 * HOPS.index(b.hop) + DIRECTIONS.index(b.direction) for b in bills])
+            for sums, amounts in (
+                (self._links, [b.n_links for b in bills]),
+                (self._parties, [b.n_parties for b in bills]),
+                (self._bytes, [b.n_bytes for b in bills]),
+                (self._airtime_s, [b.airtime_s for b in bills]),
+                (self._energy_j, [b.energy_j for b in bills]),
+            ):
+                np.add.at(sums.reshape(-1), at, np.array(amounts, dtype=sums.dtype))  # one after the other
+        shares, self._shares = self._shares, {}
+        for key, several in shares.items():
+            self._add_notes(key, several)
+
+    def _add_notes(self, key: tuple[str, str], several: list[Shares]) -> None:
+        notes, n_places = self._notes.get(key), max(shares.n_places for shares in several)
+        if notes is None or notes.shape[1] < n_places:
+            whole = np.zeros((len(NOTED), n_places))
+            if notes is not None:
+                whole[:, : notes.shape[1]] = notes
+            self._notes[key] = notes = whole
+        place = np.concatenate([shares.place for shares in several])
+        for sums, amounts in zip(notes, np.concatenate([shares.amounts for shares in several], axis=1)):
+            np.add.at(sums, place, amounts)  # one after the other
 
     def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
         """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
         aggregator, hop, direction, links, bytes, airtime_s (of computing: device seconds), energy_j."""
+        self._add_up()
         found = []
         for (hop, direction), values in self._notes.items():
             used = np.flatnonzero(values.any(axis=0))
