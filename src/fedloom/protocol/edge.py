@@ -111,6 +111,9 @@ class Edge:
     ticket: int | None = None
     first_comer: bool = False
     _first: tuple[Ints | None, Ints] = field(default=(None, NONE), init=False, repr=False)
+    _totals: dict[int, float] = field(
+        default_factory=dict, init=False, repr=False
+    )  # as long as the attendance is the same
     contributed: NDArray[np.bool_] = field(init=False, repr=False)
     contributed_last: NDArray[np.bool_] = field(init=False, repr=False)
 
@@ -175,6 +178,8 @@ class Edge:
 
     def attend(self, attendance: Attendance) -> None:
         """Clients have come or gone."""
+        if attendance is not self.attendance:
+            self._totals = {}
         self.attendance, self.members = attendance, attendance.members(self.group)
         self._first = (None, self.members)
 
@@ -257,11 +262,17 @@ class Edge:
             n_samples=n_samples[client],
             n_reached=here.n_reached[client],
             staleness=now - left_at,
-            total=float(n_samples[here.topology.cover[n]].sum()),
+            total=self._total(n),
         )
         self.contributed[row, client] = True
         self.contributed_last[row, client] = True
         return Part(n, flights, arrivals, self.merge.weights(arrivals))
+
+    def _total(self, n: int) -> float:
+        """Samples of all clients of an aggregator."""
+        if n not in self._totals:
+            self._totals[n] = float(self.terms.n_samples[self.here.topology.cover[n]].sum())
+        return self._totals[n]
 
     def end_round(self, at_s: float) -> list[Action]:
         """A round is over: the next one, or the report."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.training.chain import Chain, TrainsChains, wave_by_wave, weighted
+from fedloom.training.chain import Chain, Limits, takes_chains, wave_by_wave, weighted
 from fedloom.training.engine import Engine, Jobs, Mix
 
 Ints = NDArray[np.int64]
@@ -23,9 +23,7 @@ Floats = NDArray[np.float64]
 Row = NDArray[np.float32]
 Recipe = Callable[[list[Row]], NDArray[np.floating]]
 
-CHAIN_S = (
-    0.5  # wall seconds of a call of the engine, after which no wave is begun: for Ctrl-C, checkpoints and progress
-)
+CALL_S = 0.5  # wall seconds after which a call of the engine begins no further wave: Ctrl-C and checkpoints wait for it
 
 
 class Model:
@@ -70,6 +68,13 @@ class Dispatch:
         """Local steps in the history of each result, (m,)."""
         return np.array([m.steps for m in self.starts], dtype=np.int64)[self.start] + self.n_steps
 
+    def most_steps_after(self, at: Ints) -> int:
+        """The largest of these of the jobs `at`."""
+        if len(self.starts) > 1:
+            return int(self.steps_after()[at].max())
+        mine = self.n_steps if len(at) == len(self.n_steps) else self.n_steps[at]
+        return self.starts[0].steps + int(mine.max())
+
 
 def combine(models: list[tuple[Model, float]], jobs: list[tuple[Dispatch, Ints, Floats]], steps: int) -> Model:
     """A model out of weighted models and weighted results of jobs. If it is just another model, that one is returned."""
@@ -92,8 +97,8 @@ class Settlement:
     """Models on their way to being computed, wave by wave: jobs whose starts are known are trained together.
 
     The level of a model is the number of waves before it can be made. Waves are handed to the engine together as far as what is
-    made between them is linear, if it takes such chains (fedloom.training.chain). waves: so many are trained. Between two calls of
-    the engine it may be written down (`waiting`) and gone on with later (`skip`).
+    made between them is linear, if it takes such chains (fedloom.training.chain). waves: so many are trained. Between two calls
+    of the engine it may be written down (`waiting`) and gone on with later (`skip`).
     """
 
     def __init__(self, target: Model) -> None:
@@ -127,17 +132,20 @@ class Settlement:
         self.waves, self._sums = waves, {self._order[i]: total for i, total in waiting.items()}
 
     def finish(
-        self, engine: Engine | None, batches: list[int] | None = None, on_wave: Callable[[], None] | None = None
+        self,
+        engine: Engine | None,
+        batches: list[int] | None = None,
+        on_wave: Callable[[], None] | None = None,
+        call_s: float = CALL_S,
     ) -> None:
         """Compute the rest (without an engine: only mark it). batches: gets the number of jobs of every wave. on_wave is called
-        after every call of the engine."""
-        takes_chains = engine if isinstance(engine, TrainsChains) else None
+        after every call of the engine, which begins no further wave after call_s wall seconds."""
         while engine is not None and self.waves <= self._last:
             for model in self._of_level[self.waves]:
                 self._make(model)
             if self.waves == self._last:
                 break
-            n_jobs = self._train(engine, takes_chains)
+            n_jobs = self._train(engine, call_s)
             if batches is not None:
                 batches += n_jobs
             if on_wave is not None:
@@ -155,14 +163,14 @@ class Settlement:
             model.row = model.rule([row for row, _ in parts]).astype(np.float32)
         model.settled = True
 
-    def _train(self, engine: Engine, takes_chains: TrainsChains | None) -> list[int]:
+    def _train(self, engine: Engine, call_s: float) -> list[int]:
         """The next wave, or as many as the engine takes at once. Returns the number of jobs of each."""
-        end = self.waves + 1 if takes_chains is None else self._end(takes_chains)
+        end = self._end(engine.chain_limits()) if takes_chains(engine) else self.waves + 1
         chain, targets = self._chain(end)
-        if takes_chains is None or end == self.waves + 1:
-            trained = wave_by_wave(engine, chain)
+        if takes_chains(engine) and chain.n_waves > 1:
+            trained = engine.train_chain(chain, call_s)
         else:
-            trained = takes_chains.train_chain(chain, CHAIN_S)
+            trained = wave_by_wave(engine, chain)
         for model, row in zip(targets, trained.rows):
             model.row, model.settled = row, True
         for t in chain.sums:
@@ -172,7 +180,7 @@ class Settlement:
         n_jobs: list[int] = np.bincount(chain.wave, minlength=trained.n_waves)[: trained.n_waves].tolist()
         return n_jobs
 
-    def _end(self, engine: TrainsChains) -> int:
+    def _end(self, most: Limits) -> int:
         """The wave before which the chain that begins now has to stop: rules that look at rows, waves that are large enough to be
         handed over by themselves, and memory end it."""
         n_jobs = [0] * (self._last + 1)
@@ -180,9 +188,9 @@ class Settlement:
             for level in set(levels):
                 n_jobs[level] += len(dispatch.client)
         end, n_models = self.waves + 1, 0
-        while end < self._last and max(n_jobs[end - 1], n_jobs[end]) <= engine.most_jobs:
+        while end < self._last and max(n_jobs[end - 1], n_jobs[end]) <= most.jobs:
             n_models += len(self._of_level[end])
-            if n_models > engine.most_models or any(model.rule is not None for model in self._of_level[end]):
+            if n_models > most.models or any(model.rule is not None for model in self._of_level[end]):
                 break
             end += 1
         return end

@@ -1,8 +1,8 @@
 """What each client did when, for drawing: one line for every client that was sent to work.
 
-Lines are kept in columns of CHUNK lines, to which they are written some hundred Sents at a time. The first columns are in memory, so that small runs touch no file; the others are maps
-of a file without a name, which is gone with the process: memory does not grow with rounds. Where that file is, says TMPDIR,
-or else it is /var/tmp, which is on a disk where /tmp may be memory.
+Lines are kept in columns of CHUNK lines, to which they are written many Sents at a time. The first columns are in memory, so
+that small runs touch no file; the others are maps of a file without a name, which is gone with the process: memory does not
+grow with rounds. Where that file is, says TMPDIR, or else it is /var/tmp, which is on a disk where /tmp may be memory.
 """
 
 import mmap

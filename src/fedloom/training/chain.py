@@ -15,9 +15,10 @@ Slots, which jobs and parts refer to: 0..M-1 are these models, the rows that are
 `wave_by_wave` says the same with any engine. Both give the same bits, however many waves are handed over together.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,9 @@ Sums = Mapping[int, Floats]
 class Chain:
     """W waves with J jobs in all, M models that are made on the way and R rows that are given.
 
-    rows (R, P). jobs: their starts are slots; wave (J,): 0..W-1. mix: weights of the jobs' results in the targets. ready (M,): the
-    wave before which a model is made, rising. parts of models, sorted by model: part_model, part_slot, part_weight (L,). sums: by
-    target, what earlier waves gave.
+    rows (R, P). jobs: their starts are slots; wave (J,): 0..W-1. mix: weights of the jobs' results in the targets. ready (M,):
+    the wave before which a model is made, rising. parts of models, sorted by model: part_model, part_slot, part_weight (L,).
+    sums: by target, what earlier waves gave.
     """
 
     n_waves: int
@@ -55,27 +56,40 @@ class Chain:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trained:
-    """What a chain gave: how many waves were trained, the rows (m, P) of the models made before them, and the sums of targets that
-    are not made yet."""
+    """What a chain gave: how many waves were trained, the rows (m, P) of the models made before them, and the sums of targets
+    that are not made yet."""
 
     n_waves: int
     rows: Rows
     sums: dict[int, Floats]
 
 
+class Limits(NamedTuple):
+    """Of a chain: jobs of a wave (larger ones are handed over by themselves), and models that are made on the way."""
+
+    jobs: int
+    models: int
+
+
 @runtime_checkable
 class TrainsChains(Protocol):
-    """An engine that takes whole chains. most_jobs: of a wave, larger ones are handed over by themselves; most_models: that are made
-    on the way."""
+    """An engine that takes whole chains."""
 
-    @property
-    def most_jobs(self) -> int: ...
-    @property
-    def most_models(self) -> int: ...
+    def chain_limits(self) -> Limits: ...
 
     def train_chain(self, chain: Chain, seconds: float) -> Trained:
         """Train as many waves as begin within so many seconds, at least one."""
         ...
+
+
+def takes_chains(engine: Engine) -> TypeGuard[TrainsChains]:
+    """Whether it is one."""
+    return _takes_chains(type(engine))
+
+
+@functools.cache  # to look takes longer than a small wave
+def _takes_chains(kind: type) -> bool:
+    return issubclass(kind, TrainsChains)
 
 
 def wave_by_wave(engine: Engine, chain: Chain) -> Trained:
@@ -93,7 +107,9 @@ def wave_by_wave(engine: Engine, chain: Chain) -> Trained:
             made.append(weighted(sums.pop(m, None), [(row(slot), weight) for slot, weight in parts]))
         for target, average in _averages(engine, chain, w, row).items():
             sums[target] = sums[target] + average if target in sums else average
-    return Trained(n_waves=chain.n_waves, rows=np.array(made, dtype=np.float32), sums=sums)
+    return Trained(
+        n_waves=chain.n_waves, rows=np.array(made, dtype=np.float32).reshape(-1, chain.rows.shape[1]), sums=sums
+    )
 
 
 def weighted(total: Floats | None, parts: list[tuple[Rows, float]]) -> Rows:

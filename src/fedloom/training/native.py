@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.training import rows as model_rows
-from fedloom.training.chain import Chain, Trained
+from fedloom.training.chain import Chain, Limits, Trained
 from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, Unsupported, n_cores
 from fedloom.training.layers import (
     AvgPool2d,
@@ -236,15 +236,8 @@ class NativeEngine:
         self._check_finite(bad)
         return tree.total(mix.n_targets, self.n_params)
 
-    @property
-    def most_jobs(self) -> int:
-        """Of a wave in a chain."""
-        return JOBS_IN_CALL * self.n_workers
-
-    @property
-    def most_models(self) -> int:
-        """That are made on the way in a chain."""
-        return max(1, CHAIN_VALUES // self.n_params)
+    def chain_limits(self) -> Limits:
+        return Limits(jobs=JOBS_IN_CALL * self.n_workers, models=max(1, CHAIN_VALUES // self.n_params))
 
     def train_chain(self, chain: Chain, seconds: float) -> Trained:
         """As many waves as begin within so many seconds, at least one; see fedloom.training.chain."""

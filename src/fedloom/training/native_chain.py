@@ -18,10 +18,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Numbered:
-    """order (J,): the jobs, wave after wave, in the order of addition. job_first (W + 1,): where those of a wave begin. entry_first
-    (J + 1,), entry_sum, entry_weight: to which sums a job's result is added. adds (A, 2): the second sum is added to the first,
-    add_first (W + 1,): after which wave. n_sums: how many there are; sum_of: by target, the number of its sum, which the others
-    of it are added to."""
+    """order (J,): the jobs, wave after wave, in the order of addition. job_first (W + 1,): where those of a wave begin.
+    entry_first (J + 1,), entry_sum, entry_weight: to which sums a job's result is added. adds (A, 2): the second sum is added
+    to the first, add_first (W + 1,): after which wave. n_sums: how many there are; sum_of: by target, the number of its sum,
+    which the others of it are added to."""
 
     order: Ints
     job_first: Ints
