@@ -8,7 +8,6 @@ from fedloom.methods import Method
 from fedloom.protocol import Devices, Edge
 from fedloom.protocol.messages import Merge, OnTheWay, Send
 from fedloom.simulator.book import Dispatch
-from fedloom.simulator.exchange import KEPT_SENDERS
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import Ledger, Shares
 from fedloom.simulator.scene import Scene, Trip
@@ -17,8 +16,6 @@ from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-KEPT_TRIPS = 1024  # of a scene: one for every group of clients that are sent together
 
 
 class Errands:
@@ -82,14 +79,10 @@ class Errands:
     def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int) -> Trip:
         """What clients (m,) take for steps (m,). Without chance it is the same whenever they are sent, and is kept."""
         sigma = scene.snapshot.jitter_sigma
-        if sigma or len(clients) > KEPT_SENDERS:
+        if sigma:
             return self._new_trip(scene, clients, steps, self._luck(sigma, clients, times, edge_round))
-        key = clients.tobytes(), steps.tobytes()
-        if key not in scene.trips:
-            if len(scene.trips) >= KEPT_TRIPS:
-                scene.trips.clear()
-            scene.trips[key] = self._new_trip(scene, clients, steps, np.ones(len(clients)))
-        return scene.trips[key]
+        key, n = (clients.tobytes(), steps.tobytes()), len(clients)
+        return scene.trips.get(key, n, lambda: self._new_trip(scene, clients, steps, np.ones(n)))
 
     def _luck(self, sigma: float, clients: Ints, times: Ints, edge_round: int) -> Floats:
         """Factors (m,) of the computing times of clients that were sent `times` (m,) before in this edge round."""

@@ -12,7 +12,7 @@ from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
-from fedloom.simulator.exchange import Exchange, exchange
+from fedloom.simulator.exchange import Exchange, Kept, exchange
 from fedloom.simulator.ledger import Shares
 from fedloom.simulator.world import World
 
@@ -52,7 +52,7 @@ class Scene(Attendance):
     start_weights: Floats
     start_of: Ints
     noise_std: Floats | None = None
-    trips: dict[tuple[bytes, bytes], Trip] = field(default_factory=dict, init=False, repr=False)
+    trips: Kept[tuple[bytes, bytes], Trip] = field(default_factory=Kept, init=False, repr=False)
 
     @cached_property
     def mixtures(self) -> list[list[tuple[int, float]]]:
