@@ -5,6 +5,8 @@ import pytest
 
 from fedloom.methods import METHODS
 from fedloom.simulator import Simulation, make_method, scenario
+from fedloom.simulator.book import settle
+from fedloom.training.engine import Jobs
 from fedloom.training.native import NativeEngine
 from small import for_method
 
@@ -48,6 +50,38 @@ def run(name, kind, *, n_workers=2, call_s=None, **training):
 def assert_same(found, wanted):
     np.testing.assert_array_equal(found[0], wanted[0])
     assert found[1:] == wanted[1:]
+
+
+def by_definition(model, engine, known):
+    """The row of a model, job by job from its recipe."""
+    if model.settled:
+        return model.row
+    if model not in known:
+        total = sum(weight * by_definition(part, engine, known).astype(np.float64) for part, weight in model.models)
+        for dispatch, at, weights in model.jobs:
+            for j, weight in zip(at.tolist(), weights.tolist()):
+                start = dispatch.starts[dispatch.start[j]]
+                numbers = [0, dispatch.client[j], dispatch.n_steps[j], dispatch.first_step[j], start.steps]
+                job = Jobs(**dict(zip(("start", "client", "n_steps", "first_step", "lr_step"), np.array([numbers]).T)))
+                total = total + weight * engine.train(by_definition(start, engine, known)[None], job)[0].astype(
+                    np.float64
+                )
+        if model.rule is not None:
+            total = model.rule([by_definition(part, engine, known) for part, _ in model.models])
+        known[model] = total.astype(np.float32)
+    return known[model]
+
+
+@pytest.mark.parametrize("name", ["fedavg", "hhfl", "csahfl", "fedat", "similarity"])
+def test_models_are_what_their_recipes_say(name):
+    decay = {"kind": "inverse-time", "delay_steps": 3.0}
+    made, text = for_method(name, edge_rounds=3, lr_decay=decay, participation=0.7)
+    simulation = Simulation(scenario(made), make_method(text), 1, engine="native", n_workers=2)
+    *_, last = simulation.federation.cloud_rounds(2)  # nobody has looked at a model yet
+    assert not last.model.settled
+    wanted = by_definition(last.model, simulation.engine, {})
+    found = settle(last.model, simulation.engine)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", METHODS)

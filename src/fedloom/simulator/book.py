@@ -204,8 +204,8 @@ class Settlement:
         gathered = _Gathered(slots)
         for t, model in enumerate(targets):
             for dispatch, at, weights in self._jobs_before(model, end):
-                wave = [level - self.waves if level < end else -1 for level in self._starts[dispatch]]
-                gathered.add(t, dispatch, at, weights, wave)
+                waves = [level - self.waves if level < end else -1 for level in self._starts[dispatch]]
+                gathered.add(t, dispatch, at, weights, waves)
         jobs, wave, mix = gathered.arrays(len(targets))
         part_model, part_slot, part_weight = zip(*parts) if parts else ((), (), ())
         return Chain(
@@ -255,14 +255,14 @@ class _Gathered:
         self._n_jobs = 0
         self._uses: list[tuple[int, int, Ints, Floats]] = []
 
-    def add(self, target: int, dispatch: Dispatch, at: Ints, weights: Floats, wave: list[int]) -> None:
-        """Jobs `at` of a dispatch count for a target; wave: of its starts."""
+    def add(self, target: int, dispatch: Dispatch, at: Ints, weights: Floats, waves: list[int]) -> None:
+        """Jobs `at` of a dispatch count for a target; waves: of its starts."""
         first = self._first.get(dispatch)
         if first is None:
             first = self._first[dispatch] = self._n_jobs
             self._n_jobs += len(dispatch.client)
             self._begin.append(len(self._starts))
-            for start, w in zip(dispatch.starts, wave):
+            for start, w in zip(dispatch.starts, waves):
                 self._starts.append((self._slots.of(start) if w >= 0 else -1, w, start.steps))
         self._uses.append((target, first, at, weights))
 
