@@ -285,8 +285,10 @@ class Edge:
 
     def report(self, at_s: float) -> Report:
         """Of several aggregators on a host only those with news report. A time box is waited for."""
+        at_s = max(at_s, self.report_at_s) if np.isfinite(self.report_at_s) else at_s
+        if len(self.aggregators) == 1:
+            return Report(self.group, at_s, self.aggregators, self.ticket)
         host = self.here.topology.host[self.aggregators]
         several = np.array([np.count_nonzero(host == h) > 1 for h in host])
         news = self.contributed.any(axis=1)
-        at_s = max(at_s, self.report_at_s) if np.isfinite(self.report_at_s) else at_s
         return Report(self.group, at_s, self.aggregators[~several | news], self.ticket)

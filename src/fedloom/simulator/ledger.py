@@ -14,6 +14,7 @@ Bills are kept and added up when somebody asks, or when they are many: one after
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,8 +74,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.compute_s = self.compute_j = self.feature_j = 0.0
-        self._airtime_s, self._energy_j = np.zeros((4, 2)), np.zeros((4, 2))
-        self._bytes, self._links, self._parties = (np.zeros((4, 2), dtype=np.int64) for _ in range(3))
+        self._amounts = np.zeros((len(HOPS), len(DIRECTIONS), 2))  # airtime_s, energy_j
+        self._counts = np.zeros((len(HOPS), len(DIRECTIONS), 3), dtype=np.int64)  # links, parties, bytes
         self._notes: dict[tuple[str, str], NDArray[np.float64]] = {}
         self._bills: list[Bill] = []  # those that are not added up yet
         self._shares: dict[tuple[str, str], list[Shares]] = {}  # the same of notes
@@ -83,27 +84,27 @@ class Ledger:
     @property
     def airtime_s(self) -> NDArray[np.float64]:
         self._add_up()
-        return self._airtime_s
+        return self._amounts[..., 0]
 
     @property
     def energy_j(self) -> NDArray[np.float64]:
         self._add_up()
-        return self._energy_j
+        return self._amounts[..., 1]
 
     @property
     def bytes(self) -> NDArray[np.int64]:
         self._add_up()
-        return self._bytes
+        return self._counts[..., 2]
 
     @property
     def links(self) -> NDArray[np.int64]:
         self._add_up()
-        return self._links
+        return self._counts[..., 0]
 
     @property
     def parties(self) -> NDArray[np.int64]:
         self._add_up()
-        return self._parties
+        return self._counts[..., 1]
 
     def pay(self, bill: Bill) -> None:
         """Book messages."""
@@ -126,15 +127,10 @@ class Ledger:
     def _add_up(self) -> None:
         bills, self._bills, self._n_kept = self._bills, [], 0
         if bills:
-            at = np.array([2 * HOPS.index(b.hop) + DIRECTIONS.index(b.direction) for b in bills])
-            for sums, amounts in (
-                (self._links, [b.n_links for b in bills]),
-                (self._parties, [b.n_parties for b in bills]),
-                (self._bytes, [b.n_bytes for b in bills]),
-                (self._airtime_s, [b.airtime_s for b in bills]),
-                (self._energy_j, [b.energy_j for b in bills]),
-            ):
-                np.add.at(sums.reshape(-1), at, np.array(amounts, dtype=sums.dtype))  # one after the other
+            at = [2 * HOPS.index(b.hop) + DIRECTIONS.index(b.direction) for b in bills]
+            counts = [value for b in bills for value in (b.n_links, b.n_parties, b.n_bytes)]
+            _add_each(self._counts, at, np.array(counts, dtype=np.int64))
+            _add_each(self._amounts, at, np.array([value for b in bills for value in (b.airtime_s, b.energy_j)]))
         shares, self._shares = self._shares, {}
         for key, several in shares.items():
             self._add_notes(key, several)
@@ -147,8 +143,9 @@ class Ledger:
                 whole[:, : notes.shape[1]] = notes
             self._notes[key] = notes = whole
         place = np.concatenate([shares.place for shares in several])
-        for sums, amounts in zip(notes, np.concatenate([shares.amounts for shares in several], axis=1)):
-            np.add.at(sums, place, amounts)  # one after the other
+        amounts = np.concatenate([shares.amounts for shares in several], axis=1)
+        columns = np.ravel(np.arange(len(NOTED))[:, None] * notes.shape[1] + place)
+        np.add.at(notes.reshape(-1), columns, amounts.reshape(-1))  # one after the other
 
     def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
         """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
@@ -208,3 +205,9 @@ class Ledger:
         ]
         computing = {"links": 0, "bytes": 0, "airtime_s": self.compute_s, "energy_j": self.compute_j}
         return [*rows, {"hop": "computing", "direction": "", **computing}]
+
+
+def _add_each(sums: NDArray[Any], at: list[int], values: NDArray[Any]) -> None:
+    """Add values (m x n,), n at a time, to those of sums (4, 2, n) at the places `at` (m,), one after the other."""
+    n = sums.shape[-1]
+    np.add.at(sums.reshape(-1), np.ravel(n * np.array(at)[:, None] + np.arange(n)), values)
