@@ -30,7 +30,7 @@ def test_bills_are_added_one_after_the_other_whenever_that_is_done(kept, monkeyp
     airtime_s, energy_j = np.zeros((4, 2)), np.zeros((4, 2))
     notes: dict[tuple[str, str], np.ndarray] = {}
     for i, bill in enumerate(bills):
-        found.pay(bill)
+        found.pay([bill])
         at = HOPS.index(bill.hop), DIRECTIONS.index(bill.direction)
         airtime_s[at] += bill.airtime_s
         energy_j[at] += bill.energy_j

@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -206,7 +207,9 @@ def test_an_engine_that_was_closed_or_forked_starts_its_threads_again(task):
     engine.close()
     engine.close()
     assert_same(engine.train_chain(chain, np.inf), wanted)
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what is tried here
+        child = os.fork()
     if child == 0:
         same = all(np.array_equal(total, wanted.sums[t]) for t, total in engine.train_chain(chain, np.inf).sums.items())
         engine.close()

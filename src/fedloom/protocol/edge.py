@@ -111,6 +111,7 @@ class Edge:
     ticket: int | None = None
     first_comer: bool = False
     _first: tuple[Ints | None, Ints] = field(default=(None, NONE), init=False, repr=False)
+    _offered: tuple[Attendance, int, Offer] | None = field(default=None, init=False, repr=False)  # last
     _totals: dict[int, float] = field(
         default_factory=dict, init=False, repr=False
     )  # as long as the attendance is the same
@@ -204,15 +205,20 @@ class Edge:
 
     def offer(self, clients: Ints) -> Offer:
         """What clients (m,) are asked to do, as predicted."""
-        here, unit_steps = self.here, self.terms.unit_steps[clients]
-        return Offer(
+        here, units, last = self.here, self.units_now, self._offered
+        if last is not None and last[0] is here and last[1] == units and last[2].client is clients:
+            return last[2]
+        unit_steps = self.terms.unit_steps[clients]
+        offer = Offer(
             client=clients,
-            full_steps=unit_steps * self.units_now,
+            full_steps=unit_steps * units,
             unit_steps=unit_steps,
             step_s=here.step_s[clients],
             link_s=here.link_s[clients],
             cluster=self.reports_to(clients),
         )
+        self._offered = (here, units, offer)
+        return offer
 
     def reports_to(self, clients: Ints) -> Ints:
         """The first aggregator of each of the clients (m,)."""

@@ -9,7 +9,7 @@ from fedloom.protocol import Devices, Edge
 from fedloom.protocol.messages import Merge, OnTheWay, Send
 from fedloom.simulator.book import Dispatch
 from fedloom.simulator.held import Errand, Held
-from fedloom.simulator.ledger import Ledger, Shares
+from fedloom.simulator.ledger import Ledger, Note, Shares
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.timeline import Sent, Timeline
 from fedloom.simulator.world import World
@@ -37,7 +37,8 @@ class Errands:
         starts, start = self._held.starts(clients, scene, trip, action.from_own)
         dispatch = Dispatch(starts, start, clients, action.steps, departure.first_step)
         self._held.sent(clients, dispatch)
-        self._book(clients, scene, trip)
+        self._ledger.compute(trip.busy_s, trip.busy_s * scene.snapshot.compute_power_w)
+        self._ledger.pay(trip.entries)
         sent = Sent(
             cloud_round=cloud_round + 1,
             edge_round=edge.n_rounds + 1,
@@ -105,16 +106,14 @@ class Errands:
             upload_s=ways.client_up.seconds[clients],
             takes_s=ways.client_up.arrivals(clients, fetch_s + compute_s, self._uplink),
             busy_s=float(compute_s.sum()),
-            shares=Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w),
+            entries=[
+                Note(Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w)),
+                *ways.client_down.bills(clients, self._world.model_bytes),
+                *ways.client_up.bills(clients, self._world.model_bytes),
+            ],
             kinds=kinds,
             start=start,
         )
-
-    def _book(self, clients: Ints, scene: Scene, trip: Trip) -> None:
-        self._ledger.compute(trip.busy_s, trip.busy_s * scene.snapshot.compute_power_w)
-        self._ledger.note("computing", "", trip.shares)
-        scene.exchange.client_down.book(self._ledger, clients, self._world.model_bytes)
-        scene.exchange.client_up.book(self._ledger, clients, self._world.model_bytes)
 
 
 def _different(values: Ints) -> tuple[Ints, Ints]:

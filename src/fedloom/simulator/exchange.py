@@ -86,13 +86,15 @@ class Way:
     def book(self, ledger: Ledger, who: Ints, n_bytes: int, a_model: bool = True) -> None:
         """Enter the messages of `who` (m,) into the ledger; those that are no model are not counted as links, and belong to
         no aggregator."""
-        key = who.tobytes(), n_bytes, a_model
-        for bill in self._kept.get(key, len(who), lambda: self._bills(who, n_bytes, a_model)):
-            ledger.pay(bill)
+        ledger.pay(self.bills(who, n_bytes, a_model))
 
-    def _bills(self, who: Ints, n_bytes: int, a_model: bool) -> list[Bill]:
+    def bills(self, who: Ints, n_bytes: int, a_model: bool = True) -> list[Bill]:
         """Of every leg that carries something."""
-        return [bill for leg in self.legs if (bill := self._bill(leg, who, n_bytes, a_model)) is not None]
+
+        def made() -> list[Bill]:
+            return [bill for leg in self.legs if (bill := self._bill(leg, who, n_bytes, a_model)) is not None]
+
+        return self._kept.get((who.tobytes(), n_bytes, a_model), len(who), made)
 
     def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool) -> Bill | None:
         sent = int(leg.sent[who].sum())

@@ -13,8 +13,9 @@ Bills are kept and added up when somebody asks, or when they are many: one after
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +69,14 @@ class Bill:
     shares: Shares | None = None
 
 
+class Note(NamedTuple):
+    """Whose it is, of what is booked elsewhere: computing."""
+
+    shares: Shares
+    hop: str = "computing"
+    direction: str = ""
+
+
 class Ledger:
     """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64; compute_s and
     compute_j: of computing. feature_j: joules of all these that collecting features for grouping took."""
@@ -77,9 +86,7 @@ class Ledger:
         self._amounts = np.zeros((len(HOPS), len(DIRECTIONS), 2))  # airtime_s, energy_j
         self._counts = np.zeros((len(HOPS), len(DIRECTIONS), 3), dtype=np.int64)  # links, parties, bytes
         self._notes: dict[tuple[str, str], NDArray[np.float64]] = {}
-        self._bills: list[Bill] = []  # those that are not added up yet
-        self._shares: dict[tuple[str, str], list[Shares]] = {}  # the same of notes
-        self._n_kept = 0
+        self._entries: list[Bill | Note] = []  # those that are not added up yet
 
     @property
     def airtime_s(self) -> NDArray[np.float64]:
@@ -106,32 +113,29 @@ class Ledger:
         self._add_up()
         return self._counts[..., 1]
 
-    def pay(self, bill: Bill) -> None:
-        """Book messages."""
-        self._bills.append(bill)
-        if bill.shares is not None:
-            self.note(bill.hop, bill.direction, bill.shares)
+    def pay(self, entries: Sequence[Bill | Note]) -> None:
+        """Book messages, and note what belongs to whom."""
+        self._entries += entries
+        if len(self._entries) >= KEPT:
+            self._add_up()
 
     def compute(self, seconds: float, joules: float) -> None:
         """Book device seconds of computing (summed over devices) and their energy."""
         self.compute_s += seconds
         self.compute_j += joules
 
-    def note(self, hop: str, direction: str, shares: Shares) -> None:
-        """Whose it is."""
-        self._shares.setdefault((hop, direction), []).append(shares)
-        self._n_kept += 1
-        if self._n_kept >= KEPT:
-            self._add_up()
-
     def _add_up(self) -> None:
-        bills, self._bills, self._n_kept = self._bills, [], 0
+        entries, self._entries = self._entries, []
+        bills = [entry for entry in entries if isinstance(entry, Bill)]
         if bills:
             at = [2 * HOPS.index(b.hop) + DIRECTIONS.index(b.direction) for b in bills]
             counts = [value for b in bills for value in (b.n_links, b.n_parties, b.n_bytes)]
             _add_each(self._counts, at, np.array(counts, dtype=np.int64))
             _add_each(self._amounts, at, np.array([value for b in bills for value in (b.airtime_s, b.energy_j)]))
-        shares, self._shares = self._shares, {}
+        shares: dict[tuple[str, str], list[Shares]] = {}
+        for entry in entries:
+            if entry.shares is not None:
+                shares.setdefault((entry.hop, entry.direction), []).append(entry.shares)
         for key, several in shares.items():
             self._add_notes(key, several)
 

@@ -13,7 +13,7 @@ from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
 from fedloom.simulator.exchange import Exchange, Kept, exchange
-from fedloom.simulator.ledger import Shares
+from fedloom.simulator.ledger import Bill, Note
 from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
@@ -25,15 +25,15 @@ KEPT_SCENES = 64  # aggregators may be so many edge rounds apart before scenes a
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trip:
     """What m clients take that are sent together, seconds (m,): to fetch, to compute, to upload (the air for themselves), and
-    until they are back. busy_s: of computing in all; shares: whose it is. kinds: the different mixtures they start from, start
-    (m,): which of these is a client's."""
+    until they are back. busy_s: of computing in all; entries: for the ledger. kinds: the different mixtures they start from,
+    start (m,): which of these is a client's."""
 
     fetch_s: Floats
     compute_s: Floats
     upload_s: Floats
     takes_s: Floats
     busy_s: float
-    shares: Shares
+    entries: list[Bill | Note]
     kinds: Ints
     start: Ints
 
