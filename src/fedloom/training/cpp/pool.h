@@ -82,6 +82,7 @@ class Pool {
             return;
         }
         Crew& crew = hire(n - 1);
+        const std::lock_guard<std::mutex> one_call(crew.calling, std::adopt_lock);
         {
             std::lock_guard<std::mutex> guard(crew.lock);
             crew.work = work;
@@ -93,8 +94,6 @@ class Pool {
         std::unique_lock<std::mutex> guard(crew.lock);
         crew.over.wait(guard, [&] { return crew.busy == 0; });
         crew.work = nullptr;
-        guard.unlock();
-        crew.calling.unlock();
     }
 
     // The crew with so many threads, if they can be had; `calling` is locked.
