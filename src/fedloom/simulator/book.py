@@ -3,8 +3,9 @@
 The clock never needs a model's values, so the simulator only notes what each model is made of: weights times other
 models, and weights times the results of training jobs, which start from models in turn. When a model is needed
 (evaluation, checkpoint), `settle` trains everything it depends on in as few batches as the dependencies allow: jobs
-whose starts are known run together, whichever aggregator or round they belong to. What nobody refers to any more is
-freed by Python. A dry run settles models without values.
+whose starts are known run together, whichever aggregator or round they belong to, and several such waves in one call of the
+engine where it can (fedloom.training.chain). What nobody refers to any more is freed by Python. A dry run settles models
+without values.
 
 Where weights depend on the models themselves, a model is a function of the rows of others (`derive`), which is called when
 they are known.
