@@ -166,9 +166,9 @@ class Settlement:
 
     def _train(self, engine: Engine, call_s: float) -> list[int]:
         """The next wave, or as many as the engine takes at once. Returns the number of jobs of each."""
-        end = self._end(engine.chain_limits()) if takes_chains(engine) else self.waves + 1
-        chain, targets = self._chain(end)
-        if takes_chains(engine) and chain.n_waves > 1:
+        most = engine.chain_limits() if takes_chains(engine) else Limits(0, 0)
+        chain, targets = self._chain(self._end(most))
+        if takes_chains(engine) and (chain.n_waves > 1 or len(chain.jobs) <= most.jobs):
             trained = engine.train_chain(chain, call_s)
         else:
             trained = wave_by_wave(engine, chain)
