@@ -194,7 +194,7 @@ def loops(case: Case, turns: int) -> list[dict[str, Any]]:
 
 
 def large(turns: int, n_clients: int = 100_000) -> dict[str, Any]:
-    chosen = fleet(n_clients, 1000, "softmax")
+    chosen = fleet(n_clients, turns + 3, "softmax")
     chosen["evaluation"] = {"every": 10**6, "models": "global", "local_samples": 0}
     loop = Loop.of(chosen, "hierfedavg", 2)
     loop.run(1)
