@@ -63,6 +63,29 @@ def test_nobody_waits_for_a_group_that_sleeps():
     assert world.done(world.cloud.mode.fell_asleep(world.cloud), 2.0) == [("Down", 0, 5), ("Down", 1, 6)]
 
 
+def test_a_group_that_has_lost_its_state_does_not_run_too_far_ahead():
+    world = three_groups(bound=StalenessBound(s_max=1))
+    reported(world, 0)
+    assert reported(world, 0)[1:] == []  # version 2; groups 1 and 2 work on version 0
+    assert world.done(world.cloud.restarted(1), 2.0) == [] and world.cloud.waiting == [0, 1]
+    assert reported(world, 1, ticket=2) == []  # what it sent before is of an order that is void
+    assert reported(world, 2)[1:] == [("Down", 0, 5), ("Down", 1, 6), ("Down", 2, 7)]
+
+
+def test_nobody_waits_for_what_a_group_had_fetched_before_it_lost_its_state():
+    world = three_groups(bound=StalenessBound(s_max=1))
+    reported(world, 0)
+    assert reported(world, 1)[1:] == []  # version 2; group 0 works on version 1, group 2 on version 0
+    assert world.done(world.cloud.restarted(2), 2.0) == [("Down", 1, 5), ("Down", 2, 6)]
+    assert world.cloud.fetched.tolist() == [1, 2, 2]
+
+
+def test_without_a_bound_who_has_lost_its_state_gets_an_order_at_once():
+    world = three_groups()
+    reported(world, 0)
+    assert world.done(world.cloud.restarted(1), 2.0) == [("Down", 1, 5)]
+
+
 def test_the_bound_moves_by_how_fast_accuracy_rises():
     world = three_groups(bound=StalenessBound(s_max=2, adapt_every=2))
     cloud = world.cloud
