@@ -24,7 +24,7 @@ from fedloom.methods import (
     random_clusters,
     similarity,
 )
-from fedloom.methods.method import Grouping, Local, Method, Start
+from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method, Start
 
 METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
@@ -59,4 +59,4 @@ METHODS: dict[str, Callable[..., Method]] = {
     "feduc_r": feduc_r.method,
 }
 
-__all__ = ["METHODS", "Grouping", "Local", "Method", "Start"]
+__all__ = ["METHODS", "Allotment", "Allotting", "Grouping", "Local", "Method", "Start"]
