@@ -83,7 +83,8 @@ def test_no_file_is_called_utils():
 def test_the_public_names_are_these():
     assert set(fedloom.__all__) == {
         *("Method", "Result", "Scenario", "Simulation", "load_model", "make_method", "scenario", "simulate"),
-        *("Grouping", "Local", "Start", "Rounds", "TimeBox", "Async", "Barrier", "Immediate", "NoCloud"),
+        *("Allotment", "Allotting", "Grouping", "Local", "Start"),
+        *("Rounds", "TimeBox", "Async", "Barrier", "Immediate", "NoCloud"),
         *("Linear", "ByRows", "CloudLinear", "CloudByRows"),
         *("bounds", "data", "fleet", "grouping", "methods", "mixing", "pacing", "protocol", "radio", "training"),
     }
