@@ -111,7 +111,7 @@ BROKEN = {
         "did not wait for",
     ),
     "a bound on staleness does not bind": (around(Immediate, "_restart", unbound), "go on . ahead of"),
-    "who has lost its state does not ask the bound": (
+    "who wakes or has lost its state does not ask the bound": (
         (Immediate, "idle", lambda mode, cloud, group: cloud.down(group)),
         "go on . ahead of",
     ),

@@ -43,8 +43,8 @@ class Memo(NamedTuple):
 
 class CloudMode(Protocol):
     """What the cloud waits for. `reports_of_each`: reports of a group that make a cloud round. Answers: `begin` a cloud round,
-    a report of a group has come, all due reports have, a group `fell_asleep`, a group is `idle` (it has lost its state, and needs
-    an order), an accuracy is known, a lost state is `recovered` and these groups are idle."""
+    a report of a group has come, all due reports have, a group `fell_asleep`, a group is `idle` (it slept or has lost its state,
+    and needs an order), an accuracy is known, a lost state is `recovered` and these groups are idle."""
 
     exists: ClassVar[bool]
     waits: ClassVar[bool]
@@ -134,6 +134,10 @@ class Cloud:
         for edge in self.edges:
             edge.contributed[fresh[edge.aggregators]] = False
         return [CloudMerge(reports, self.merge.weights(reports))]
+
+    def woken(self, group: int) -> list[Action]:
+        """A group that slept has clients again, and nothing that it could report: it needs an order."""
+        return self.mode.idle(self, group)
 
     def restarted(self, group: int) -> list[Action]:
         """A group has lost its state: if it had an order, it needs a new one, under a new ticket."""
