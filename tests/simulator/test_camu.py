@@ -401,7 +401,7 @@ def test_noise_is_drawn_by_seed_head_and_round():
 @pytest.mark.slow
 def test_a_learner_may_choose_powers_and_updates(monkeypatch):
     brief = partial(learn_allocation, settings=PpoSettings(n_episodes=4, episode=16))
-    monkeypatch.setattr("fedloom.methods.camu.learn_allocation", brief)
+    monkeypatch.setattr("fedloom.methods.camu_powers.learn_allocation", brief)
     learnt, exact = (
         simulate(small("training.cloud_rounds=1"), f"camu:solver={s}", dry_run=True).measures[-1]
         for s in ("ppo", "direct")
