@@ -19,22 +19,25 @@ struct Map {
     R* at(int c, int y) const { return origin + c * channel + y * row; }
 };
 
-// How a tile of TO channels and TV vectors is found: acc[t][v] = first[t] + sum over channels i, rows ky and columns kx of
-// weight(i, ky, t, kx) line[i channel + ky row + kx batch + v L], in this order. Weights are [i][ky][block of columns][t][column
-// of the block]: constant steps between the channels t. `last` numbers of the last vector are stored.
-template <class R>
-struct Taps {
-    const R* line;
-    std::ptrdiff_t channel, row;
-    const R* weight;
-    int n_channels, n_rows, rows_left_out, from, to, batch;  // columns from..to-1
-    const R* first;                                          // null: zeros
-    R* out;
-    std::ptrdiff_t out_channel;
-    int last;
+// A tap of a convolution: where its line and its weights stand, from the first ones.
+struct Tap {
+    std::int32_t line, weight;
 };
 
-constexpr int tap_block = 8;
+// A tile of TO channels and TV vectors: out[t][v] = bias[t] + sum over taps of weight[t tap_block] line[v L], in the order of the
+// taps, which are a list: one loop for all shapes. With `more` it goes on from what is there. `last` numbers of the last vector
+// are stored.
+template <class R>
+struct Tile {
+    const Tap *taps, *taps_end;
+    const R *line, *weight, *bias;  // no bias: zeros
+    R* out;
+    std::ptrdiff_t channel;  // of out
+    int last;
+    bool more;
+};
+
+constexpr int tap_block = 8;  // columns of a kernel that stand side by side; the next channel's follow
 
 // Of channels and vectors the fewer stay in registers, the others come one by one. Left alone, the compiler copies
 // accumulators to and fro.
@@ -61,26 +64,18 @@ inline void add_tap(Vec<R> (&acc)[TO][TV], const R* weight, const R* line) {
 }
 
 template <class R, int TO, int TV>
-void tap_tile(const Taps<R>& a) {
-    constexpr int L = Simd<R>::n, block = TO * tap_block;
+void tap_tile(const Tile<R>& a) {
+    constexpr int L = Simd<R>::n;
     Vec<R> acc[TO][TV];
     for (int t = 0; t < TO; ++t)
-        for (int v = 0; v < TV; ++v) acc[t][v] = in_register<R>(splat<R>(a.first ? a.first[t] : R(0)));
-    const std::ptrdiff_t batch = a.batch, blocks = (a.to + tap_block - 1) / tap_block;
-    const R* weight = a.weight;
-    for (int i = 0; i < a.n_channels; ++i, weight += a.rows_left_out * blocks * block) {
-        const R* row = a.line + i * a.channel;
-        for (int ky = 0; ky < a.n_rows; ++ky, row += a.row)
-            for (int begin = 0, from = a.from; begin < a.to; begin += tap_block, from = 0, weight += block) {
-                const R* w = weight + from;
-                const R* end = weight + std::min(tap_block, a.to - begin);
-                for (const R* line = row + (begin + from) * batch; w < end; ++w, line += batch) add_tap<R, TO, TV>(acc, w, line);
-            }
-    }
+        for (int v = 0; v < TV; ++v)
+            acc[t][v] = in_register<R>(a.more ? load(a.out + t * a.channel + v * L) : splat<R>(a.bias ? a.bias[t] : R(0)));
+    const R *line = a.line, *weight = a.weight;
+    for (const Tap *tap = a.taps, *end = a.taps_end; tap != end; ++tap) add_tap<R, TO, TV>(acc, weight + tap->weight, line + tap->line);
     for (int t = 0; t < TO; ++t) {
-        R* line = a.out + t * a.out_channel;
-        for (int v = 0; v + 1 < TV; ++v) store(line + v * L, acc[t][v]);
-        store_some(line + (TV - 1) * L, acc[t][TV - 1], a.last);
+        R* out = a.out + t * a.channel;
+        for (int v = 0; v + 1 < TV; ++v) store(out + v * L, acc[t][v]);
+        store_some(out + (TV - 1) * L, acc[t][TV - 1], a.last);
     }
 }
 
@@ -95,15 +90,15 @@ constexpr int most_tile_channels = 8, most_tile_vectors = 6;
 
 template <class R>
 struct TapTiles {
-    using Tile = void (*)(const Taps<R>&);
-    Tile tile[most_tile_channels + 1][most_tile_vectors + 1];
+    using Function = void (*)(const Tile<R>&);
+    Function tile[most_tile_channels + 1][most_tile_vectors + 1];
     TapTiles() { fill(std::make_integer_sequence<int, most_tile_channels * most_tile_vectors>{}); }
     template <int... I>
     void fill(std::integer_sequence<int, I...>) {
         ((tile[I / most_tile_vectors + 1][I % most_tile_vectors + 1] = one<I / most_tile_vectors + 1, I % most_tile_vectors + 1>()), ...);
     }
     template <int TO, int TV>
-    static constexpr Tile one() {
+    static constexpr Function one() {
         if constexpr (TO * TV <= conv_registers)
             return &tap_tile<R, TO, TV>;
         else
@@ -141,46 +136,97 @@ inline std::pair<int, int> tile_shape(int n_out, int n_vec) {
     return best;
 }
 
+// Which taps meet the image, of n_in channels: rows and columns of the kernel from..to-1, for a tile of n channels.
+struct TapRange {
+    int row_from, row_to, column_from, column_to, n;
+    bool operator==(const TapRange& b) const {
+        return row_from == b.row_from && row_to == b.row_to && column_from == b.column_from && column_to == b.column_to && n == b.n;
+    }
+};
+
+// The list of taps of a range, made anew only where the range changes. `taps` has room for all of a kernel. The weights of a tile
+// of n channels are [i][row][block of columns][channel][column of the block].
+class TapList {
+  public:
+    TapList() = default;
+    TapList(Tap* taps, int n_in, int kh, int kw, int batch, std::ptrdiff_t channel, std::ptrdiff_t row)
+        : taps_(taps), n_in_(n_in), kh_(kh), kw_(kw), batch_(batch), channel_(channel), row_(row) {}
+    template <class R>
+    void choose(const TapRange& r, Tile<R>& tile) {
+        if (!(r == now_)) make(r);
+        tile.taps = taps_, tile.taps_end = end_;
+    }
+
+  private:
+    Tap *taps_ = nullptr, *end_ = nullptr;
+    int n_in_ = 0, kh_ = 0, kw_ = 0, batch_ = 0;
+    std::ptrdiff_t channel_ = 0, row_ = 0;
+    TapRange now_{0, 0, 0, 0, -1};
+
+    void make(const TapRange& r) {
+        now_ = r;
+        end_ = taps_;
+        const int row_size = round_up(kw_, tap_block) * r.n;
+        for (int i = 0; i < n_in_; ++i)
+            for (int ky = r.row_from; ky < r.row_to; ++ky)
+                for (int kx = r.column_from; kx < r.column_to; ++kx)
+                    *end_++ = {std::int32_t(i * channel_ + ky * row_ + kx * batch_),
+                               (i * kh_ + ky) * row_size + kx / tap_block * tap_block * r.n + kx % tap_block};
+    }
+};
+
+// How many of n channels to take at a time, in parts of nearly equal size: tiles side by side share lines, of so many bytes a
+// channel, that should stay in the first-level cache.
+inline int channels_together(int n, int bytes) {
+    const int most = std::max(1, (16 << 10) / bytes), parts = (n + most - 1) / most;
+    return (n + parts - 1) / parts;
+}
+
 // out[o][y][.] = bias[o] + sum over i, ky, kx of weight(o, i, ky)[kx] in[i][y + ky][. + kx batch], all rows of all output
-// channels; MIRRORED: weight(o, i, ky)[-kx]. `scratch` has room for one tile of weights. Rows of `in` before `inside` and from
+// channels; MIRRORED: weight(o, i, ky)[-kx]. `packed` has room for one tile of weights. Rows of `in` before `inside` and from
 // `inside + n_inside` on are border.
 template <class R, bool MIRRORED, class Weight>
 void convolve(const Map<R>& in, const Map<R>& out, const R* bias, int n_in, int n_out, int rows, int columns, int kh,
-              int kw, int batch, int inside, int n_inside, R* scratch, Weight weight) {
+              int kw, int batch, int inside, int n_inside, Tap* taps, R* packed, Weight weight) {
     constexpr int L = Simd<R>::n;
     const int length = columns * batch, n_vec = (length + L - 1) / L;
     const int tail = length - (n_vec - 1) * L;
-    const auto [to, tv] = tile_shape(n_out, n_vec);
-    for (int o = 0; o < n_out; o += to) {
-        const int no = std::min(n_out - o, to), row_size = round_up(kw, tap_block) * no;
-        R* packed = scratch;
+    const auto [most, tv] = tile_shape(n_out, n_vec);
+    TapList list(taps, n_in, kh, kw, batch, in.channel, in.row);
+    const int together = channels_together(n_in, kh * (int(sizeof(R)) * (tv * L + (kw - 1) * batch) + 64));
+    for (int o = 0; o < n_out; o += most) {
+        const int n = std::min(n_out - o, most);
+        R* to = packed;
         for (int i = 0; i < n_in; ++i)
-            for (int ky = 0; ky < kh; ++ky, packed += row_size)
-                for (int t = 0; t < no; ++t) {
+            for (int ky = 0; ky < kh; ++ky, to += round_up(kw, tap_block) * n)
+                for (int t = 0; t < n; ++t) {
                     const R* w = weight(o + t, i, ky);
                     for (int begin = 0; begin < kw; begin += tap_block)
                         for (int kx = begin; kx < std::min(kw, begin + tap_block); ++kx)
-                            packed[begin * no + t * tap_block + kx - begin] = w[MIRRORED ? -kx : kx];
+                            to[begin * n + t * tap_block + kx - begin] = w[MIRRORED ? -kx : kx];
                 }
+        Tile<R> tile{};
+        tile.weight = packed, tile.bias = bias ? bias + o : nullptr, tile.channel = out.channel;
         for (int y = 0; y < rows; ++y) {
             const int from = inside - y > 0 ? std::min(inside - y, kh) : 0;
             const int until = std::max(from, std::min(kh, inside + n_inside - y));
-            Taps<R> taps{};
-            taps.channel = in.channel, taps.row = in.row, taps.weight = scratch + from * row_size;
-            taps.n_channels = n_in, taps.n_rows = until - from, taps.rows_left_out = kh - until + from, taps.to = kw, taps.batch = batch;
-            taps.first = bias ? bias + o : nullptr, taps.out_channel = out.channel;
-            for (int v = 0; v < n_vec; v += tv) {
-                const int nv = std::min(n_vec - v, tv);
-                taps.line = in.at(0, y + from) + v * L, taps.out = out.at(o, y) + v * L;
-                taps.last = v + nv == n_vec ? tail : L;
-                tap_tile_of<R>(no, nv)(taps);
+            list.choose({from, until, 0, kw, n}, tile);
+            for (int i = 0; i < n_in; i += together) {
+                tile.taps = taps + i * (until - from) * kw, tile.taps_end = taps + std::min(n_in, i + together) * (until - from) * kw;
+                tile.more = i > 0;
+                for (int v = 0; v < n_vec; v += tv) {
+                    const int nv = std::min(n_vec - v, tv);
+                    tile.line = in.at(0, y) + v * L, tile.out = out.at(o, y) + v * L;
+                    tile.last = v + nv == n_vec ? tail : L;
+                    tap_tile_of<R>(n, nv)(tile);
+                }
             }
         }
     }
 }
 
-// sums[t][k] += gradient[t channel][row][.] line[row][. + k batch], summed over rows and vectors in this order; the
-// lanes of a vector stay apart.
+// sums[t][k] = gradient[t channel][row][.] line[row][. + k batch], summed over rows and vectors in this order; the
+// lanes of a vector stay apart. With `more` it goes on from what is there.
 template <class R>
 struct Lines {
     const R* line;
@@ -188,14 +234,15 @@ struct Lines {
     const R* gradient;
     std::ptrdiff_t channel, gradient_row;
     int rows, n_vec, batch;
+    bool more;
 };
 
 template <class R, int TO, int KW>
-void gradient_tile(const Lines<R>& a, Vec<R>* sums, int sums_step) {
+__attribute__((noinline)) void gradient_tile(const Lines<R>& a, Vec<R>* sums, int sums_step) {
     constexpr int L = Simd<R>::n;
     Vec<R> acc[TO][KW];
     for (int t = 0; t < TO; ++t)
-        for (int k = 0; k < KW; ++k) acc[t][k] = in_register<R>(sums[t * sums_step + k]);
+        for (int k = 0; k < KW; ++k) acc[t][k] = in_register<R>(a.more ? sums[t * sums_step + k] : Vec<R>{});
     for (int y = 0; y < a.rows; ++y) {
         const R* x = a.line + y * a.line_row;
         const R* g = a.gradient + y * a.gradient_row;
@@ -229,10 +276,11 @@ void gradient_tile_of(int n, const Lines<R>& a, Vec<R>* sums, int sums_step) {
 }
 
 template <class R>
-void add_gradients(int n, int kw, Lines<R> a, Vec<R>* sums, int sums_step) {
+void add_gradients(int n, int kw, const Lines<R>& a, Vec<R>* sums, int sums_step) {
     if (kw == 5) return gradient_tile_of<R, 5>(n, a, sums, sums_step);
     if (kw == 3) return gradient_tile_of<R, 3>(n, a, sums, sums_step);
-    for (int kx = 0; kx < kw; ++kx, a.line += a.batch) gradient_tile_of<R, 1>(n, a, sums + kx, sums_step);
+    Lines<R> column = a;
+    for (int kx = 0; kx < kw; ++kx, column.line += a.batch) gradient_tile_of<R, 1>(n, column, sums + kx, sums_step);
 }
 
 // Calls f(first channel, number of channels) for groups of nearly equal size of at most `most` channels.
@@ -255,10 +303,9 @@ void convolve_gradient(const Map<R>& in, const Map<R>& d, int n_in, int n_out, i
     const int n_vec = (columns * batch + L - 1) / L, size = kh * kw;
     for (int i = 0; i < n_in; ++i)
         each_group(n_out, gradient_channels(kw), [&](int o, int n) {
-            std::fill_n(sums, n * size, Vec<R>{});
             for (int y = 0; y < rows; y += block)
                 for (int ky = 0; ky < kh; ++ky)
-                    add_gradients<R>(n, kw, {in.at(i, y + ky), in.row, d.at(o, y), d.channel, d.row, std::min(block, rows - y), n_vec, batch},
+                    add_gradients<R>(n, kw, {in.at(i, y + ky), in.row, d.at(o, y), d.channel, d.row, std::min(block, rows - y), n_vec, batch, y > 0},
                                      sums + ky * kw, size);
             for (int t = 0; t < n; ++t) lanes_sums<R>(sums + t * size, size, grad + std::ptrdiff_t((o + t) * n_in + i) * size);
         });

@@ -98,7 +98,7 @@ struct Net {
     long n_row = 0, n_features = 0;
     int n_outputs = 0, first_trained = 0;
     bool wide = false;  // the first layer is dense and wide, see dense.h
-    std::size_t pack = 0;  // room for one tile of packed weights
+    std::size_t pack = 0, taps = 0;  // room for one tile of packed weights, and for the taps of a convolution
 
     Net(std::vector<LayerSpec> specs, long n_row_, int lanes) : n_row(n_row_) {
         for (auto& s : specs) {  // ReLU and max-pooling, in either order, become one
@@ -128,6 +128,7 @@ struct Net {
                 int n = s.kind == CONV ? s.oc * s.c * s.kh * s.kw : s.c;
                 if (s.weight >= 0) weight_at[l] = add(s.weight, n, 0, 0, 0, lanes);
                 if (s.bias >= 0) bias_at[l] = add(s.bias, s.kind == CONV ? s.oc : s.c, 0, 0, 0, lanes);
+                if (s.kind == CONV) taps = std::max(taps, std::size_t(std::max(s.c, s.oc)) * std::max(s.kh, tiles_of_point) * s.kw);
                 if (s.kind == CONV) pack = std::max(pack, std::size_t(std::max(s.c, s.oc)) * s.kh * round_up(s.kw, tap_block) * most_tile_channels);
             }
         }
@@ -290,6 +291,7 @@ class Worker {
     std::vector<const R*> samples_;  // of the batch, where they lie: for a wide first layer
     Memory<R> own_, start_, velocity_, gradient_, total_, arena_, temp_, pack_, grads_;
     Memory<R> input_points_, output_points_, filter_points_;  // see winograd.h
+    Memory<Tap> taps_;
     Memory<Vec<R>> sums_;                                     // of gradients of filters, lanes apart
     Memory<R> chosen_, lines_;                                // by max-poolings; one line of each image that is being gathered
     std::vector<std::size_t> chosen_at_;  // where the choices of a max-pooling stand
@@ -323,6 +325,7 @@ class Worker {
                     a.bw = std::max(a.bw, before.kw - 1 - before.pw);
                 }
                 a.row = round_up((a.w + 2 * a.bw) * batch + L, L);
+                if (a.row % 64 == 0) a.row += L;  // rows that are used together must not fall on the same place of a cache
                 const bool spare = (l < n && winograd_pays(s)) || (l > 0 && winograd_pays(net_.layers[l - 1]));
                 a.channel = a.row * (a.h + 2 * a.bh + spare);
                 a.lead = std::ptrdiff_t(a.bw) * batch;
@@ -348,6 +351,7 @@ class Worker {
         for (Lane& a : lane_) a.data = next, next += a.size;
         temp_.reset(dense);
         pack_.reset(net_.pack);
+        taps_.reset(net_.taps);
     }
 
     void gather(const float* x, const std::int64_t* index) {
@@ -379,21 +383,12 @@ class Worker {
     }
 
     void forward() {
-        for (int l = 0; l < int(net_.layers.size()); ++l) forward_layer(l, net_.layers[l], lane_[l], lane_[l + 1]);
-    }
-    void forward_layer(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
-        {
+        for (int l = 0; l < int(net_.layers.size()); ++l) {
+            const LayerSpec& s = net_.layers[l];
+            const Lane &x = lane_[l], &y = lane_[l + 1];
             switch (s.kind) {
                 case CONV: conv_forward(l, s, x, y); break;
-                case LINEAR: {
-                    const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
-                    const R* w = own_.data + net_.weight_at[l];
-                    if (l == 0 && net_.wide)
-                        wide_forward<R>(samples_.data(), w, bias, y.data, y.stride, s.c, s.oc, batch_);
-                    else
-                        dense_forward<R>(x.data, x.stride, w, y.stride, bias, y.data, y.stride, s.c, batch_);
-                    break;
-                }
+                case LINEAR: linear_forward(l, s, x, y); break;
                 case RELU: each_line(l, [](const R* a, R* b, int n) { for (int i = 0; i < n; ++i) b[i] = a[i] < 0 ? R(0) : a[i]; }); break;
                 case MAX_POOL: max_pool(l, s, x, y); break;
                 case AVG_POOL: avg_pool(s, x, y); break;
@@ -401,22 +396,15 @@ class Worker {
                 case GROUP_NORM: group_norm(l); break;
                 case DROPOUT: dropout(l, x, y); break;
                 case FLATTEN:
-                    for (int c = 0; c < x.c; ++c)
-                        for (int i = 0; i < x.h; ++i)
-                            for (int j = 0; j < x.w; ++j) {
-                                const R* from = x.at(c, i) + j * batch_;
-                                R* to = y.data + (c * x.h + i) * x.w + j;
-                                for (int b = 0; b < batch_; ++b) to[std::ptrdiff_t(b) * y.stride] = from[b];
-                            }
+                    each_feature(x, y, [&](const R* from, R* to) { for (int b = 0; b < batch_; ++b) to[std::ptrdiff_t(b) * y.stride] = from[b]; });
             }
         }
     }
 
     void backward() {
-        for (int l = int(net_.layers.size()) - 1; l >= net_.first_trained; --l) backward_layer(l, net_.layers[l], lane_[l], lane_[l + 1]);
-    }
-    void backward_layer(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
-        {
+        for (int l = int(net_.layers.size()) - 1; l >= net_.first_trained; --l) {
+            const LayerSpec& s = net_.layers[l];
+            const Lane &x = lane_[l], &y = lane_[l + 1];
             const bool needs = needs_input_gradient(l);
             switch (s.kind) {
                 case CONV: conv_backward(l, s, x, y, needs); break;
@@ -428,15 +416,17 @@ class Worker {
                 case GROUP_NORM: group_norm_back(l); break;
                 case DROPOUT: dropout(l, y, x); break;
                 case FLATTEN:
-                    for (int c = 0; c < x.c; ++c)
-                        for (int i = 0; i < x.h; ++i)
-                            for (int j = 0; j < x.w; ++j) {
-                                R* to = x.at(c, i) + j * batch_;
-                                const R* from = y.data + (c * x.h + i) * x.w + j;
-                                for (int b = 0; b < batch_; ++b) to[b] = from[std::ptrdiff_t(b) * y.stride];
-                            }
+                    each_feature(x, y, [&](R* to, const R* from) { for (int b = 0; b < batch_; ++b) to[b] = from[std::ptrdiff_t(b) * y.stride]; });
             }
         }
+    }
+
+    // Calls f(its values in images x, its place in the first of the samples y) for every feature of a flattening.
+    template <class F>
+    void each_feature(const Lane& x, const Lane& y, F f) {
+        for (int c = 0; c < x.c; ++c)
+            for (int i = 0; i < x.h; ++i)
+                for (int j = 0; j < x.w; ++j) f(x.at(c, i) + j * batch_, y.data + (c * x.h + i) * x.w + j);
     }
 
     // Calls f(line of the input buffer, line of the output buffer, length) for every contiguous line of layer l.
@@ -456,7 +446,7 @@ class Worker {
         const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
         if (!winograd_pays(s) || !forward_at_points) {
             convolve<R, false>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), bias, s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, s.ph, s.h,
-                               pack_.data, [&](int o, int i, int ky) { return w + ((o * s.c + i) * s.kh + ky) * s.kw; });
+                               taps_.data, pack_.data, [&](int o, int i, int ky) { return w + ((o * s.c + i) * s.kh + ky) * s.kw; });
             return;
         }
         with_kernel(s, [&](auto kernel) {
@@ -464,7 +454,7 @@ class Worker {
             const int most = tile_shape(s.oc, (s.ow * batch_ + L - 1) / L).first;
             filter_points_.make_room(std::size_t(s.oc) * s.c * at_points_size + L);
             pack_at_points<R, K, false>(s.c, s.oc, most, s.kw, filter_points_.data, [&](int o, int i) { return w + (o * s.c + i) * K * s.kw; });
-            winograd<R, M, false>(input_at_points<M>(s, x), y.map(0, 0, batch_), filter_points_.data, bias, s.c, s.oc, n_bands(s), 0, s.oh,
+            winograd<R, M, false>(input_at_points<M>(s, x), y.map(0, 0, batch_), taps_.data, filter_points_.data, bias, s.c, s.oc, n_bands(s), 0, s.oh,
                                   y.spare(), s.ow, s.kw, batch_, s.pw, s.w);
         });
     }
@@ -496,7 +486,7 @@ class Worker {
         convolve_gradient<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, sums_.data, grad);
         if (needs)
             convolve<R, true>(y.map(s.kh - 1 - s.ph, s.kw - 1 - s.pw, batch_), x.map(0, 0, batch_), nullptr, s.oc, s.c, s.h, s.w, s.kh,
-                              s.kw, batch_, s.kh - 1 - s.ph, s.oh, pack_.data,
+                              s.kw, batch_, s.kh - 1 - s.ph, s.oh, taps_.data, pack_.data,
                               [&](int i, int o, int ky) { return w + ((o * s.c + i) * s.kh + (s.kh - 1 - ky)) * s.kw + s.kw - 1; });
     }
 
@@ -517,7 +507,7 @@ class Worker {
         if (!needs) return;
         const int most = tile_shape(s.c, (s.w * batch_ + L - 1) / L).first, border = s.kw - 1 - s.pw;
         pack_at_points<R, K, true>(s.oc, s.c, most, s.kw, filter_points_.data, [&](int i, int o) { return w + (o * s.c + i) * K * s.kw; });
-        winograd<R, M, true>(out.moved(y.lead - border * batch_), x.map(0, 0, batch_), filter_points_.data, nullptr, s.oc, s.c, bands, s.ph,
+        winograd<R, M, true>(out.moved(y.lead - border * batch_), x.map(0, 0, batch_), taps_.data, filter_points_.data, nullptr, s.oc, s.c, bands, s.ph,
                              s.h, x.spare(), s.w, s.kw, batch_, border, s.ow);
     }
 
@@ -540,6 +530,15 @@ class Worker {
         const Points<R> lines = at_points_in(input_points_, s.c, n_bands(s), x.row);
         bands_to_points<R, M, true>({x.data + (x.bh - s.ph) * x.row, x.row, x.channel}, s.c, s.h + 2 * s.ph, n_bands(s), lines);
         return lines.moved((x.bw - s.pw) * batch_);
+    }
+
+    void linear_forward(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
+        const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
+        const R* w = own_.data + net_.weight_at[l];
+        if (l == 0 && net_.wide)
+            wide_forward<R>(samples_.data(), w, bias, y.data, y.stride, s.c, s.oc, batch_);
+        else
+            dense_forward<R>(x.data, x.stride, w, y.stride, bias, y.data, y.stride, s.c, batch_);
     }
 
     void linear_backward(int l, const LayerSpec& s, const Lane& x, const Lane& y, bool needs) {

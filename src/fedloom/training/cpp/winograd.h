@@ -186,34 +186,45 @@ void points_to_rows(const R* points, int n, int n_vec, const R* bias, R* out, st
         }
 }
 
-// All bands of the output, from bands `in` at the points and packed filters. Row 0 of `out` is row `skip` of the bands; what
+constexpr int tiles_of_point = 4;  // before the next point: they share most of their lines
+
+// All bands of the output, from bands `in` at the points and packed filters. `taps` has room for tiles_of_point rows of n_in kernels. Row 0 of `out` is row `skip` of the bands; what
 // falls outside its n_rows rows goes to row `spare`, which nobody reads. Columns of `in` before `inside` and from
 // `inside + n_inside` on are border.
 template <class R, int M, bool BACK>
-void winograd(const Points<R>& in, const Map<R>& out, const R* packed, const R* bias, int n_in, int n_out, int n_bands, int skip,
-              int n_rows, int spare, int columns, int kw, int batch, int inside, int n_inside) {
+void winograd(const Points<R>& in, const Map<R>& out, Tap* taps, const R* packed, const R* bias, int n_in, int n_out, int n_bands,
+              int skip, int n_rows, int spare, int columns, int kw, int batch, int inside, int n_inside) {
     constexpr int L = Simd<R>::n;
-    alignas(64) R points[n_points * conv_registers * L];
+    alignas(64) R points[n_points * conv_registers * L * tiles_of_point];
     const int length = columns * batch, n_vec = (length + L - 1) / L;
     const auto [most, tv] = tile_shape(n_out, n_vec);
+    TapList list[tiles_of_point];
+    for (int j = 0; j < tiles_of_point; ++j) list[j] = {taps + j * n_in * kw, n_in, 1, kw, batch, in.first.channel, 0};
     for (int o = 0; o < n_out; o += most) {
         const int n = std::min(most, n_out - o), step = n_in * n * tap_block;
-        for (int band = 0; band < n_bands; ++band) {
-            std::ptrdiff_t rows[n_points];
-            for (int r = 0; r < n_points; ++r) {
-                const int y = band * M + r - skip;
-                rows[r] = (y < 0 || y >= n_rows ? spare : y) * out.row;
-            }
-            for (int v = 0; v < n_vec; v += tv) {
-                const int nv = std::min(tv, n_vec - v), lane = v * L, end = lane + nv * L;
+        for (int first = 0; first < n_vec; first += tiles_of_point * tv) {
+            const int here = std::min(tiles_of_point * tv, n_vec - first), n_tiles = (here + tv - 1) / tv;
+            Tile<R> tile[tiles_of_point]{};
+            for (int j = 0; j < n_tiles; ++j) {
+                const int lane = (first + j * tv) * L, end = std::min(lane + tv * L, (first + here) * L);
                 const int from = std::max(0, inside - (end - 1) / batch);
-                const int to = std::max(from, std::min(kw, inside + n_inside - lane / batch));
-                const auto tile = tap_tile_of<R>(n, nv);
+                list[j].choose({0, 1, from, std::max(from, std::min(kw, inside + n_inside - lane / batch)), n}, tile[j]);
+                tile[j].channel = here * L, tile[j].last = L;
+            }
+            for (int band = 0; band < n_bands; ++band) {
                 for (int k = 0; k < n_points; ++k)
-                    tile({in.at(k).at(0, band) + lane, in.first.channel, 0, packed + k * step, n_in, 1, 0, from, to, batch, nullptr,
-                          points + k * n * nv * L, nv * L, L});
-                points_to_rows<R, M, BACK>(points, n, nv, bias ? bias + o : nullptr, out.at(o, 0) + lane, out.channel, rows, band > 0,
-                                           std::min(L, length - end + L));
+                    for (int j = 0; j < n_tiles; ++j) {
+                        tile[j].line = in.at(k).at(0, band) + (first + j * tv) * L, tile[j].weight = packed + k * step;
+                        tile[j].out = points + (k * n * here + j * tv) * L;
+                        tap_tile_of<R>(n, std::min(tv, here - j * tv))(tile[j]);
+                    }
+                std::ptrdiff_t rows[n_points];
+                for (int r = 0; r < n_points; ++r) {
+                    const int y = band * M + r - skip;
+                    rows[r] = (y < 0 || y >= n_rows ? spare : y) * out.row;
+                }
+                points_to_rows<R, M, BACK>(points, n, here, bias ? bias + o : nullptr, out.at(o, 0) + first * L, out.channel, rows,
+                                           band > 0, std::min(L, length - (first + here - 1) * L));
             }
         }
         packed += n_points * step;
@@ -230,9 +241,8 @@ void winograd_gradient(const Points<R>& in, const Points<R>& d, int n_in, int n_
     for (int k = 0; k < n_points; ++k) {
         const Map<R> x = in.at(k), g = d.at(k);
         each_group(n_out, gradient_channels(kw), [&](int o, int n) {
-            std::fill_n(sums, n * size, Vec<R>{});
             for (int i = 0; i < n_in; ++i)
-                add_gradients<R>(n, kw, {x.at(i, 0), x.row, g.at(o, 0), g.channel, g.row, n_bands, n_vec, batch}, sums + i * kw, size);
+                add_gradients<R>(n, kw, {x.at(i, 0), x.row, g.at(o, 0), g.channel, g.row, n_bands, n_vec, batch, false}, sums + i * kw, size);
             lanes_sums<R>(sums, n * size, grad + std::ptrdiff_t(k * n_out + o) * size);
         });
     }
