@@ -18,7 +18,7 @@ from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
 from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
-from fedloom.simulator.scene import Scene
+from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
 
@@ -107,18 +107,17 @@ class Held:
             for j, k in enumerate(clients)
         }
 
-    def starts(self, clients: Ints, scene: Scene, from_own: bool) -> tuple[list[Model], Ints]:
+    def starts(self, clients: Ints, scene: Scene, trip: Trip, from_own: bool) -> tuple[list[Model], Ints]:
         """Where clients start: from their own models, or from their aggregators'; those with the same mixture share one."""
         if from_own:
             return [self.own[int(k)] for k in clients], np.arange(len(clients))
-        kinds, start = _different(scene.start_of[clients])
         starts = []
-        for weights in scene.start_weights[kinds]:
-            parts = [(self.edges[n], float(weights[n])) for n in np.flatnonzero(weights)]
+        for kind in trip.kinds.tolist():
+            parts = [(self.edges[n], weight) for n, weight in scene.mixtures[kind]]
             starts.append(combine(parts, [], steps=max(m.steps for m, _ in parts)))
         if self._method.start.share is None:
-            return starts, start
-        return [self._between(int(k), starts[j]) for k, j in zip(clients, start)], np.arange(len(clients))
+            return starts, trip.start
+        return [self._between(int(k), starts[j]) for k, j in zip(clients, trip.start)], np.arange(len(clients))
 
     def sent(self, clients: Ints, dispatch: Dispatch) -> None:
         """Clients go to train."""
@@ -128,7 +127,7 @@ class Held:
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
-        after = max(int(f.load.dispatch.steps_after()[f.at].max()) for f in flights)
+        after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         if part.weights is None:
             self.edges[n] = self._by_rows(old, part, steps)
@@ -235,13 +234,6 @@ class Held:
             return row
 
         return derive([model], add, model.steps) if std.any() else model
-
-
-def _different(values: Ints) -> tuple[Ints, Ints]:
-    """The different values, ascending, and which of them each (m,) is. Mostly there is but one."""
-    if len(values) and (values == values[0]).all():
-        return values[:1], np.zeros(len(values), dtype=np.int64)
-    return np.unique(values, return_inverse=True)
 
 
 def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps: int) -> Model:
