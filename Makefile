@@ -69,6 +69,7 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python benchmarks/workloads.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/dry_run.py
 	$(BIN)/python benchmarks/swap_search.py
