@@ -165,10 +165,8 @@ class Held:
         if not isinstance(rule, CloudByRows):
             return combine(parts, [], steps=steps)
 
-        def merge(rows: list[Row]) -> Floats:
-            edges = np.stack(rows[1:])
-            found = rule.weigh(reports, rows[0], edges)
-            return np.asarray(found.own * rows[0].astype(np.float64) + found.edge @ edges)
+        def merge(rows: list[Row]) -> NDArray[np.floating]:
+            return rule.rule(reports, rows[0], np.stack(rows[1:]))
 
         return derive([self.model, *models], merge, steps)
 
@@ -214,7 +212,7 @@ class Held:
         return derive([edge, self.last[client]], between, edge.steps)
 
     def _by_rows(self, old: Model, part: Part, steps: int) -> Model:
-        """A merge whose weights depend on the models: they are found when the models are computed."""
+        """A merge that is a function of the models: it is done when they are computed."""
         rule, arrivals = self._method.merge_edge, part.arrivals
         assert isinstance(rule, ByRows)
         jobs = [(f.load.dispatch, int(j)) for f in part.flights for j in f.at]
@@ -262,11 +260,10 @@ def _by_flight(values: Floats, flights: Sequence[Flight]) -> Sequence[Floats]:
 
 
 def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int) -> Recipe:
-    def merge(rows: list[Row]) -> Floats:
-        models, begun = np.stack(rows[1 : 1 + n_jobs]), np.stack(rows[1 + n_jobs :])
-        weights = rule.weigh(arrivals, rows[0], models, begun)
-        total = weights.own * rows[0].astype(np.float64) + weights.model @ models
-        return total if weights.start is None else total + weights.start @ begun
+    """The recipe of a merge of the old model, n_jobs updates and what they started from."""
+
+    def merge(rows: list[Row]) -> NDArray[np.floating]:
+        return rule.rule(arrivals, rows[0], np.stack(rows[1 : 1 + n_jobs]), np.stack(rows[1 + n_jobs :]))
 
     return merge
 
