@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.mixing.server import ServerStep
 from fedloom.mixing.size import by_size, by_total
 from fedloom.mixing.weights import Arrivals, CloudWeights, EdgeWeights, Reports
 
@@ -26,6 +27,8 @@ class Linear:
 
     weigh: WeighEdge = by_size
     """How much the old model and each update count."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return self.weigh(arrivals)
@@ -37,6 +40,8 @@ class ByRows:
 
     rule: EdgeRule
     """(arrivals, the old model (P,), the updates (m, P), what they started from (m, P)) -> the new model (P,)."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return None
@@ -48,6 +53,8 @@ class CloudLinear:
 
     weigh: WeighCloud = by_total
     """How much the old model and each aggregator's count."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.weigh(reports)
@@ -61,6 +68,8 @@ class CloudByRows:
     """(reports, the old model (P,), the aggregators' (N, P)) -> the new model (P,)."""
     shown: WeighCloud = by_total
     """By which models of clusters are made, and aggregators shown: known before the models are."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.shown(reports)
