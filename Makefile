@@ -14,7 +14,7 @@ BROWSER := $(VENV)/.browser
 install: $(READY)
 setup: $(READY) $(TOOLS)
 
-NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/*)
+NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/* src/fedloom/mixing/cpp/*)
 
 $(READY): requirements/run.txt pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
