@@ -3,15 +3,16 @@
     S    = theta = m - 2 f models: each time Krum's choice among those that are left
     w_p  = the mean of the beta = theta - 2 f values v_ip, i in S, closest to the median of v_ip over S
 
-E. M. El Mhamdi, R. Guerraoui, S. Rouault, "The Hidden Vulnerability of Distributed Learning in Byzantium", 2018 (ICML), section
-4, with Krum. f of the models may be hostile, m >= 4 f + 3. The first step stops models far away, the second single coordinates
-that Krum does not see. The mean is by weights; f = 0 is the plain mean.
+E. M. El Mhamdi, R. Guerraoui, S. Rouault, "The Hidden Vulnerability of Distributed Learning in Byzantium", 2018 (ICML), with
+Krum. f of the models may be hostile, m >= 4 f + 3. The first step stops models far away, the second single coordinates that
+Krum does not see. The mean is by weights; f = 0 is the plain mean.
 
-Our default, where the paper leaves it open: a choice among n looks at n - f - 2 neighbours, at least at one. Of two values at
+Ours, where the last choices have few left: a choice among n looks at n - f - 2 neighbours, at least at one. Of two values at
 the same distance on either side of the median the larger one goes first.
 
-Models that are not finite were some of the f. Fewer models than 4 f + 3: as a function of arrays, it refuses; a rule goes on
-and withstands as many as so few can, (m - 3) // 4. m models, P values.
+Models that are not finite were some of the f. Fewer models than 4 f + 3: `around_median` refuses; a rule must go on, and
+withstands as many as so few can, (m - 3) // 4; where that is none (m < 7), it takes the median of every coordinate. m models,
+P values.
 """
 
 import numpy as np
@@ -29,9 +30,12 @@ def bulyan(f: int = 1) -> Rule:
     """f: hostile models at most."""
     _check.whole("f", f, least=0)
 
-    def rule(votes: Votes) -> Floats:
-        bearable = withstood(len(votes.rows), f - votes.n_sick, each=4)
-        return votes.mean() if bearable == 0 else around_median(votes.rows, votes.weights, bearable)
+    def rule(votes: Votes) -> NDArray[np.floating]:
+        hostile = max(0, f - votes.n_sick)
+        if hostile == 0:
+            return votes.mean()
+        bearable = withstood(len(votes.rows), hostile, each=4)
+        return around_median(votes.rows, votes.weights, bearable) if bearable else column_median(votes.rows)
 
     return rule
 
@@ -40,8 +44,8 @@ def around_median(rows: Rows, weights: Floats, f: int) -> Floats:
     """(P,) of rows (m, P) with weights (m,), m >= 4 f + 3."""
     if len(rows) < 4 * f + 3:
         raise ValueError(
-            f"Bulyan withstands {f} hostile models among at least {4 * f + 3}, got {len(rows)}; use a smaller f, let more clients take "
-            f"part, or take coordinate_median, which does with any number"
+            f"Bulyan withstands {f} hostile models among at least {4 * f + 3}, got {len(rows)}; use a smaller f, let more "
+            f"clients take part, or take coordinate_median, which does with any number"
         )
     chosen = np.sort(choices(squared_distances(rows), f))
     rows, weights = rows[chosen], weights[chosen]
@@ -57,7 +61,7 @@ def around_median(rows: Rows, weights: Floats, f: int) -> Floats:
 
 
 def choices(squares: Floats, f: int) -> NDArray[np.int64]:
-    """m - 2 f models in the order in which Krum chooses them, each among those that are left; squares (m, m): distances squared."""
+    """m - 2 f models in the order in which Krum chooses them among those that are left; squares (m, m): distances squared."""
     left = np.arange(len(squares))
     found = []
     for _ in range(len(squares) - 2 * f):

@@ -2,8 +2,8 @@
 
     c_0 = w_old,     c_{l+1} = c_l + sum_i a_i min(1, tau / ||v_i - c_l||) (v_i - c_l),     w = c_L
 
-S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust Optimization", 2021 (ICML), equation (CC), with
-the old model as the start, of models in the place of momenta, and weights in the place of 1 / m. L = 1 is norm clipping
+S. P. Karimireddy, L. He, M. Jaggi, "Learning from History for Byzantine Robust Optimization", 2021 (ICML), with the old model
+as the start, here of models in the place of momenta, and weights in the place of 1 / m. L = 1 is norm clipping
 (`norm_clipping`). tau is the length of an honest change, and more; tau = infinity is the mean by weights, to the bit.
 
 It takes any number of models; in one step a model moves the centre by at most a_i tau. m models, P values.

@@ -3,9 +3,9 @@
     w_p = median(v_1p, ..., v_mp)          half the sum of the two in the middle where m is even
 
 D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates", 2018
-(ICML), algorithm 1 with its first option, of models in the place of gradients. Fewer than half of the models cannot carry a
-coordinate beyond the values of the others. Samples do not count: every model has one vote. Where clients have different labels
-a median is not near the mean, and learning suffers.
+(ICML), here of models in the place of gradients. Fewer than half of the models cannot carry a coordinate beyond the values of
+the others. Samples do not count: every model has one vote. Where clients have different labels a median is not near the mean,
+and learning suffers.
 
 One model is taken as it is; of two it is the plain mean. m models, P values.
 """

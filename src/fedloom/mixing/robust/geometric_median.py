@@ -4,12 +4,10 @@
     b_i = a_i / max(nu, ||z - v_i||),     z <- sum_i b_i v_i / sum_i b_i                  Weiszfeld's step, smoothed by nu
 
 K. Pillutla, S. Kakade, Z. Harchaoui, "Robust Aggregation for Federated Learning", 2022 (IEEE Transactions on Signal Processing;
-first 2019), algorithm 2, from the weighted mean. Fewer than half of the weight cannot carry it off. nu -> infinity is the mean
-by samples.
+first 2019), from the weighted mean. Fewer than half of the weight cannot carry it off. nu -> infinity is the mean by samples.
 
 Steps end when the sum of distances falls by less than 1e-6 of itself, or after `most`: what is reached by then is taken, and is
-never worse than the mean. The authors' three steps are enough in practice. One model is taken as it is; of two with equal
-weights it is their mean. m models, P values.
+never worse than the mean. One model is taken as it is; of two with equal weights it is their mean. m models, P values.
 """
 
 import numpy as np

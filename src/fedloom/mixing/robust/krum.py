@@ -5,13 +5,13 @@
     multi-Krum:  the mean of the `keep` models with the least scores
 
 P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine Learning with Adversaries: Byzantine Tolerant Gradient
-Descent", 2017 (NeurIPS), section 4, of models in the place of gradients. f of the models may be hostile, m >= 2 f + 3. The mean
-of several is by weights; keeping all is the plain mean.
+Descent", 2017 (NeurIPS), here of models in the place of gradients. f of the models may be hostile, m >= 2 f + 3. The mean of
+several is by weights; keeping all is the plain mean.
 
-Models that are not finite were some of the f. Fewer models than 2 f + 3: as functions of arrays, these refuse; a rule must go
-on when few have come, and withstands as many as so few can, (m - 3) // 2. One or two models cannot judge each other: their mean
-by weights. Of models with the same score (the closest pair of three, always) the one that is closer to all others comes first.
-m models, P values.
+Models that are not finite were some of the f. Fewer models than 2 f + 3: `by_score` refuses; a rule must go on when few have
+come, and compares as if they were to withstand as many as so few can, (m - 3) // 2. One or two models cannot judge each other:
+their mean by weights. Of models with the same score (the closest pair of three, always) the one that is closer to all others
+comes first. m models, P values.
 """
 
 import numpy as np
@@ -31,19 +31,18 @@ def krum(f: int = 1) -> Rule:
 
 
 def multi_krum(f: int = 1, keep: int | None = None) -> Rule:
-    """f: hostile models at most; keep: so many are averaged, all that are not hostile (m - f) unless it is said."""
+    """f: hostile models at most; keep: so many are averaged, or all of them if fewer come; m - f unless it is said."""
     _check.whole("f", f, least=0)
     if keep is not None:
         _check.whole("keep", keep)
 
     def rule(votes: Votes) -> Floats:
-        m = len(votes.rows)
-        bearable = withstood(m, f - votes.n_sick)
-        n = m - bearable if keep is None else min(keep, m)
+        m, hostile = len(votes.rows), max(0, f - votes.n_sick)
+        n = min(m, max(1, m - hostile) if keep is None else keep)
         if m < 3 or n == m:
             return votes.mean()
         kept = np.zeros(m, dtype=np.bool_)
-        kept[by_score(squared_distances(votes.rows), bearable)[:n]] = True
+        kept[by_score(squared_distances(votes.rows), withstood(m, hostile))[:n]] = True
         return votes.mean(kept)
 
     return rule
@@ -63,8 +62,8 @@ def by_score(squares: Floats, f: int) -> NDArray[np.int64]:
     m = len(squares)
     if m < 2 * f + 3:
         raise ValueError(
-            f"Krum withstands {f} hostile models among at least {2 * f + 3}, got {m}; use a smaller f, let more clients take part, "
-            f"or take coordinate_median, which does with any number"
+            f"Krum withstands {f} hostile models among at least {2 * f + 3}, got {m}; use a smaller f, let more clients take "
+            f"part, or take coordinate_median, which does with any number"
         )
     return ranked(squares, m - f - 2)
 

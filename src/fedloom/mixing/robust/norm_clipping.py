@@ -2,10 +2,10 @@
 
     w <- w + sum_i a_i min(1, tau / ||v_i - w||) (v_i - w)
 
-Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can You Really Backdoor Federated Learning?", 2019, section 5 (norm
-thresholding of updates, without its noise). tau is a length in the space of models: honest changes should stay below it, so it
-goes with learning rate, local steps and the size of the model. tau = infinity is the mean by weights, to the bit, and so is any
-tau that no model passes.
+Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can You Really Backdoor Federated Learning?", 2019: norm thresholding of
+updates, without its noise. tau is a length in the space of models: honest changes should stay below it, so it goes with
+learning rate, local steps and the size of the model. tau = infinity is the mean by weights, to the bit, and so is any tau that
+no model passes.
 
 It takes any number of models. m models, P values.
 """

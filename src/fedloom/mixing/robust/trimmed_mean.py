@@ -4,8 +4,7 @@
     b   = floor(share m)
 
 D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates", 2018
-(ICML), definition 2, in which all weights are equal. Up to b hostile models cannot carry a coordinate beyond the values of the
-others.
+(ICML), in which all weights are equal. Up to b hostile models cannot carry a coordinate beyond the values of the others.
 
 Where several models have the very value at which the cut falls, each gives the same part of its weight, so that it does not
 matter in which order they came. Few models: share m < 1 trims nothing, and this is the weighted mean; no defence, so choose a
