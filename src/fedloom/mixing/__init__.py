@@ -1,6 +1,6 @@
 """How models are merged: functions that return the coefficients of a merge, and rules that look at the models (`robust`)."""
 
-from fedloom.mixing import robust
+from fedloom.mixing import robust as robust
 from fedloom.mixing.kl import closeness, cluster_weights, kl_cloud_weights, kl_divergence
 from fedloom.mixing.merges import ByRows, CloudByRows, CloudLinear, Linear
 from fedloom.mixing.similarity import similarity_weights, start_share
@@ -37,7 +37,6 @@ __all__ = [
     "mean_of_aggregators",
     "polynomial_cloud",
     "polynomial_edge",
-    "robust",
     "similarity_weights",
     "staleness_weight",
     "start_share",

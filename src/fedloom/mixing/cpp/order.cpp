@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -18,15 +19,20 @@
 #include <thread>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace nb = nanobind;
 
-typedef float Lanes __attribute__((vector_size(FEDLOOM_VECTOR_BYTES)));
-typedef float Loose __attribute__((vector_size(FEDLOOM_VECTOR_BYTES), aligned(alignof(float)), may_alias));
+typedef float Lanes __attribute__((vector_size(FEDLOOM_VECTOR_BYTES), may_alias));
 using Rows = nb::ndarray<const float, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Row = nb::ndarray<const float, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 constexpr long LANES = FEDLOOM_VECTOR_BYTES / sizeof(float);
-constexpr long TILE = 8;                // vectors of columns at a time: longer runs of memory, still in the second-level cache
+constexpr long AT_ONCE = 4;             // vectors of columns that are sorted together: their exchanges do not wait for each other
+constexpr long WIDTH = AT_ONCE * LANES;
+constexpr long TILE = 4 * WIDTH;        // columns that are fetched together: longer runs of memory
 constexpr long MOST_ROWS = 1 << 11;     // a network of m rows has about m log2(m)^2 / 4 exchanges
 constexpr long PIECE = 1 << 10;         // columns of a sum at a time, in the first-level cache
 
@@ -60,11 +66,30 @@ static std::vector<Exchange> network(long m, std::vector<bool> wanted) {
     return kept;
 }
 
+// The compiler does not see that these are one instruction each.
+#if defined(__AVX512F__) && FEDLOOM_VECTOR_BYTES == 64
+static inline Lanes least(Lanes a, Lanes b) { return _mm512_maskz_min_ps(__mmask16(-1), a, b); }  // the plain one makes GCC 12 warn
+static inline Lanes most(Lanes a, Lanes b) { return _mm512_maskz_max_ps(__mmask16(-1), a, b); }
+#elif defined(__AVX2__) && FEDLOOM_VECTOR_BYTES == 32
+static inline Lanes least(Lanes a, Lanes b) { return _mm256_min_ps(a, b); }
+static inline Lanes most(Lanes a, Lanes b) { return _mm256_max_ps(a, b); }
+#elif defined(__x86_64__)
+static inline Lanes least(Lanes a, Lanes b) { return _mm_min_ps(a, b); }
+static inline Lanes most(Lanes a, Lanes b) { return _mm_max_ps(a, b); }
+#else
+static inline Lanes least(Lanes a, Lanes b) { return a < b ? a : b; }
+static inline Lanes most(Lanes a, Lanes b) { return a < b ? b : a; }
+#endif
+
+// values (m, AT_ONCE).
 static void sort(Lanes* values, const std::vector<Exchange>& exchanges) {
     for (const Exchange e : exchanges) {
-        const Lanes a = values[e.low], b = values[e.high];
-        values[e.low] = a < b ? a : b;
-        values[e.high] = a < b ? b : a;
+        Lanes *low = values + e.low * AT_ONCE, *high = values + e.high * AT_ONCE;
+        for (long i = 0; i < AT_ONCE; ++i) {
+            const Lanes a = low[i], b = high[i];
+            low[i] = least(a, b);
+            high[i] = most(a, b);
+        }
     }
 }
 
@@ -72,29 +97,29 @@ struct Free {
     void operator()(void* memory) const { std::free(memory); }
 };
 
-// work(sorted, column, n) for every vector of columns: sorted[r] holds the r-th smallest of columns column..column+n-1.
+// work(sorted, column, n) for runs of columns: row r of sorted (m, WIDTH) has the r-th smallest of columns column..column+n-1.
 template <class Work>
 static void for_sorted(const float* rows, long m, long n_columns, const std::vector<Exchange>& exchanges, int n_threads, Work work) {
-    const long width = TILE * LANES, n_tiles = (n_columns + width - 1) / width;
+    const long n_tiles = (n_columns + TILE - 1) / TILE;
     std::atomic<long> next{0};
     auto run = [&] {
-        std::unique_ptr<Lanes, Free> owner(static_cast<Lanes*>(std::aligned_alloc(FEDLOOM_VECTOR_BYTES, sizeof(Lanes) * TILE * m)));
-        Lanes* tile = owner.get();
+        std::unique_ptr<float, Free> owner(static_cast<float*>(std::aligned_alloc(FEDLOOM_VECTOR_BYTES, sizeof(float) * TILE * m)));
+        float* tile = owner.get();  // (TILE / WIDTH, m, WIDTH)
         for (long t; (t = next++) < n_tiles;) {
-            const long first = t * width, n = std::min(width, n_columns - first), n_whole = n / LANES;
-            for (long r = 0; r < m; ++r) {
-                const float* from = rows + r * n_columns + first;
-                for (long v = 0; v < n_whole; ++v) tile[v * m + r] = *reinterpret_cast<const Loose*>(from + v * LANES);
-                if (n % LANES) {
-                    Lanes some{};
-                    std::memcpy(&some, from + n_whole * LANES, sizeof(float) * (n % LANES));
-                    tile[n_whole * m + r] = some;
+            const long first = t * TILE, n = std::min(TILE, n_columns - first);
+            for (long r = 0; r < m; ++r)
+                for (long at = 0; at < n; at += WIDTH) {
+                    float* to = tile + at * m + r * WIDTH;
+                    const float* from = rows + r * n_columns + first + at;
+                    if (n - at >= WIDTH) {
+                        std::memcpy(to, from, sizeof(float) * WIDTH);
+                    } else {
+                        std::fill(std::copy_n(from, n - at, to), to + WIDTH, 0.0f);
+                    }
                 }
-            }
-            for (long at = 0; at < n; at += LANES) {
-                Lanes* values = tile + at / LANES * m;
-                sort(values, exchanges);
-                work(values, first + at, std::min(LANES, n - at));
+            for (long at = 0; at < n; at += WIDTH) {
+                sort(reinterpret_cast<Lanes*>(tile + at * m), exchanges);
+                work(tile + at * m, first + at, std::min(WIDTH, n - at));
             }
         }
     };
@@ -128,10 +153,10 @@ static nb::ndarray<float, nb::numpy> median(Rows rows, int n_threads) {
     float* out;
     auto result = make<float>({rows.shape(1)}, &out);
     nb::gil_scoped_release release;
-    for_sorted(rows.data(), m, long(rows.shape(1)), exchanges, n_threads, [&](const Lanes* values, long column, long n) {
-        const Lanes middle = low == high ? values[low] : (values[low] + values[high]) * 0.5f;
-        const Lanes plain = middle + 0.0f;  // one zero only: which of -0 and 0 a network leaves depends on the order of rows
-        std::memcpy(out + column, &plain, sizeof(float) * n);
+    for_sorted(rows.data(), m, long(rows.shape(1)), exchanges, n_threads, [&](const float* sorted, long column, long n) {
+        const float *a = sorted + low * WIDTH, *b = sorted + high * WIDTH;
+        // Adding 0 leaves one zero only: which of -0 and 0 a network keeps depends on the order of rows.
+        for (long i = 0; i < n; ++i) out[column + i] = (low == high ? a[i] : (a[i] + b[i]) * 0.5f) + 0.0f;
     });
     return result;
 }
@@ -144,11 +169,9 @@ static nb::ndarray<float, nb::numpy> sorted_columns(Rows rows, int n_threads) {
     float* out;
     auto result = make<float>({rows.shape(0), rows.shape(1)}, &out);
     nb::gil_scoped_release release;
-    for_sorted(rows.data(), m, n_columns, exchanges, n_threads, [&](const Lanes* values, long column, long n) {
-        for (long r = 0; r < m; ++r) {
-            const Lanes plain = values[r] + 0.0f;
-            std::memcpy(out + r * n_columns + column, &plain, sizeof(float) * n);
-        }
+    for_sorted(rows.data(), m, n_columns, exchanges, n_threads, [&](const float* sorted, long column, long n) {
+        for (long r = 0; r < m; ++r)
+            for (long i = 0; i < n; ++i) out[r * n_columns + column + i] = sorted[r * WIDTH + i] + 0.0f;
     });
     return result;
 }
