@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from conditions import conditions
 
+from conditions import conditions
 from fedloom import _kernels
 from fedloom.mixing.order import column_median, sorted_columns
 from fedloom.mixing.robust.trimmed_mean import trimmed

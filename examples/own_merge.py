@@ -15,7 +15,9 @@ def central_half(votes):
     return votes.mean(distance <= np.median(distance))
 
 
-axes = Figure(figsize=(4.5, 3), layout="constrained").subplots()
+axes = Figure(figsize=(4.5, 3), layout="constrained").subplots(
+    subplot_kw={"xlabel": "cloud round", "ylabel": "accuracy"}
+)
 for name, rule in {"mean": robust.trimmed_mean(0), "multi-Krum": robust.multi_krum(3), "own": central_half}.items():
 
     def merge(facts, old, rows, starts, rule=rule):
@@ -26,5 +28,5 @@ for name, rule in {"mean": robust.trimmed_mean(0), "multi-Krum": robust.multi_kr
     metrics = fl.simulate(fl.scenario("cells-overlap", ["training.cloud_rounds=6"]), method, seed=1).metrics
     axes.plot(metrics["cloud_round"], metrics["accuracy"], marker="o", label=name)
     print(f"{name:10} {metrics['accuracy'][-1]:.1%}")
-axes.legend(title="accuracy after cloud rounds")
+axes.legend(loc="upper left")
 axes.figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "own_merge.png", dpi=110)

@@ -124,13 +124,13 @@ def _moved(old: Rows, rows: Rows, starts: Rows, moved: Mask) -> Rows:
 def _finite(rows: Rows) -> Mask:
     """(m,): every value of a row is finite. Sums in double precision of values in single precision cannot overflow."""
     with np.errstate(invalid="ignore"):
-        return np.isfinite(rows.sum(axis=1, dtype=np.float64))
+        return np.asarray(np.isfinite(rows.sum(axis=1, dtype=np.float64)))
 
 
 def _plain_sum(rows: Rows, weights: Floats) -> Floats:
     """As the cloud adds: product, then sum, in the order of aggregators; one model with weight 1 is that model."""
     if len(rows) == 1 and weights[0] == 1.0:
-        return rows[0].astype(np.float64)
+        return np.asarray(rows[0].astype(np.float64))
     total = np.zeros(())
     for row, weight in zip(rows, weights.tolist()):
         total = total + weight * row.astype(np.float64)
