@@ -10,14 +10,11 @@ from fedloom.mixing import robust
 
 
 def central_half(votes):
-    """The mean of those models that lie closest to the median of all."""
     distance = np.linalg.norm(votes.rows - np.median(votes.rows, axis=0), axis=1)
-    return votes.mean(distance <= np.median(distance))
+    return votes.mean(distance <= np.median(distance))  # of those that lie closest to the median of all
 
 
-axes = Figure(figsize=(4.5, 3), layout="constrained").subplots(
-    subplot_kw={"xlabel": "cloud round", "ylabel": "accuracy"}
-)
+axes = Figure(figsize=(4.5, 3), layout="constrained").subplots()
 for name, rule in {"mean": robust.trimmed_mean(0), "multi-Krum": robust.multi_krum(3), "own": central_half}.items():
 
     def merge(facts, old, rows, starts, rule=rule):
@@ -28,5 +25,5 @@ for name, rule in {"mean": robust.trimmed_mean(0), "multi-Krum": robust.multi_kr
     metrics = fl.simulate(fl.scenario("cells-overlap", ["training.cloud_rounds=6"]), method, seed=1).metrics
     axes.plot(metrics["cloud_round"], metrics["accuracy"], marker="o", label=name)
     print(f"{name:10} {metrics['accuracy'][-1]:.1%}")
-axes.legend(loc="upper left")
+axes.legend(title="accuracy by cloud round", loc="upper left")
 axes.figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "own_merge.png", dpi=110)

@@ -102,9 +102,7 @@ def at_cloud(rule: Rule, weigh: WeighCloud = by_total) -> CloudByRows:
 def _stepped(rule: Rule, old: Rows, rows: Rows, weights: Floats, own: float, n_sick: int, add: Sum) -> Floats:
     """own * old + sum(weights) * what the rule finds."""
     total = float(weights.sum())
-    if (
-        own == 0.0 and abs(total - 1.0) < 1e-9
-    ):  # weights as they are: dividing by 0.9999999999999999 would cost the last bit
+    if own == 0.0 and abs(total - 1.0) < 1e-9:  # dividing by a sum of 0.9999999999999999 would cost the last bit
         return np.asarray(rule(Votes(rows=rows, weights=weights, old=old, n_sick=n_sick, add=add)))
     found = rule(Votes(rows=rows, weights=weights / total, old=old, n_sick=n_sick, add=add))
     return np.asarray(own * old.astype(np.float64) + total * found)
