@@ -25,5 +25,5 @@ for name, rule in {"mean": robust.trimmed_mean(0), "multi-Krum": robust.multi_kr
     metrics = fl.simulate(fl.scenario("cells-overlap", ["training.cloud_rounds=6"]), method, seed=1).metrics
     axes.plot(metrics["cloud_round"], metrics["accuracy"], marker="o", label=name)
     print(f"{name:10} {metrics['accuracy'][-1]:.1%}")
-axes.legend(title="accuracy by cloud round", loc="upper left")
+axes.legend(title="accuracy by cloud round", loc="lower right", ncols=3)
 axes.figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "own_merge.png", dpi=110)
