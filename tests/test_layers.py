@@ -11,7 +11,7 @@ LAYERS = [
     *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "allocation", "bounds"),
     *("training", "protocol", "methods", "simulator", "planning", "scale", "record", "deployment", "reproduce", "cli"),
 ]
-BASE = {"_blas", "_check", "_random", "_settings", "numbers"}  # below all layers
+BASE = {"_blas", "_check", "_kernels", "_random", "_settings", "_sums", "numbers"}  # below all layers
 POLICY = ["radio", "grouping", "mixing", "pacing", "allocation", "bounds", "protocol", "methods"]
 LEARNS = {"allocation/ppo.py"}  # trains a network; its test sees that threads and generators are put back
 ROOT = Path(fedloom.__file__).parent
