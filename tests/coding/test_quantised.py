@@ -29,6 +29,16 @@ def test_float16_is_that_of_torch(row):
     assert np.array_equal(Float16().coded(row, 0).view(np.uint32), wanted.view(np.uint32))
 
 
+def test_float16_is_that_of_numpy_for_values_of_every_size():
+    """Random bits as floats: every exponent and sign; and halves with what lies halfway between them."""
+    bits = bits_of(5, 200_000) & np.uint32(0xBFFFFFFF)
+    halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float32)
+    rows = (bits.view(np.float32), halves, -halves, (halves[1:] + halves[:-1]) / 2, np.nextafter(halves, np.float32(0)))
+    for row in rows:
+        wanted = np.clip(row, -65504, 65504).astype(np.float16)
+        assert Float16().encode(row, 0) == wanted.tobytes()
+
+
 def test_values_beyond_a_half_arrive_as_the_largest_half():
     row = np.array([1e6, -1e37, 65519, 65504, -65504], dtype=np.float32)
     assert Float16().coded(row, 0).tolist() == [65504, -65504, 65504, 65504, -65504]

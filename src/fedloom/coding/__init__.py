@@ -6,7 +6,7 @@ from fedloom.coding.difference import difference, restored
 from fedloom.coding.feedback import with_feedback
 from fedloom.coding.float16 import Float16
 from fedloom.coding.float32 import Float32
-from fedloom.coding.interface import Codec, Row
+from fedloom.coding.interface import Codec, Row, checked, floats_from, floats_to, opened
 from fedloom.coding.masked import Masked, masked
 from fedloom.coding.qsgd import QSGD
 from fedloom.coding.randomk import RandomK
@@ -27,9 +27,13 @@ __all__ = [
     "Row",
     "Sign",
     "TopK",
+    "checked",
     "codec",
     "difference",
+    "floats_from",
+    "floats_to",
     "masked",
+    "opened",
     "restored",
     "with_feedback",
 ]

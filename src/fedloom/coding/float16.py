@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 
 from fedloom.coding.interface import Row, check_count, checked, in_bounds, opened
 
-MOST = np.float32(65504.0)
+MOST = np.float32(65504.0).view(np.uint32)
+LEAST_NORMAL = np.float32(2.0**-14).view(np.uint32)
+HALF = np.float32(0.5)
+BLOCK = 65536  # values at a time, whose intermediate results stay in the cache
 
 
 @dataclass(frozen=True)
@@ -40,4 +43,30 @@ class Float16:
 
 
 def _halves(row: Row) -> NDArray[np.float16]:
-    return np.clip(checked(row), -MOST, MOST).astype(np.float16)
+    """What np.clip(row, -65504, 65504).astype(np.float16) gives, which takes more than twice as long where values are small."""
+    row = checked(row)
+    out = np.empty(len(row), dtype=np.uint16)
+    for begun in range(0, len(row), BLOCK):
+        out[begun : begun + BLOCK] = _half_bits(row[begun : begun + BLOCK].view(np.uint32))
+    return out.view(np.float16)
+
+
+def _half_bits(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Bits of halves of the bits of floats.
+
+    Normal numbers: half of the last place that stays is added, less one bit where that place is even, and the exponent is counted
+    from -14, not from -126. Smaller ones: a half is so many times 2^-24, which is the last place of a float between 0.5 and 1.
+    """
+    magnitude = bits & np.uint32(0x7FFFFFFF)
+    np.minimum(magnitude, MOST, out=magnitude)
+    normal = magnitude >> np.uint32(13)
+    normal &= np.uint32(1)
+    normal += magnitude
+    normal += np.uint32(0xFFF)
+    normal >>= np.uint32(13)
+    normal -= np.uint32(112 << 10)
+    small = (magnitude.view(np.float32) + HALF).view(np.uint32)
+    small -= HALF.view(np.uint32)
+    out = np.where(magnitude < LEAST_NORMAL, small, normal)
+    out |= (bits >> np.uint32(16)) & np.uint32(0x8000)
+    return out

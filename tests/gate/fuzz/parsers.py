@@ -488,8 +488,8 @@ def _messages(text: str) -> Parser:
     """Messages of a codec."""
     made = codec(text)
     return Parser(
-        name=f"codec-{text.replace(':', '-')}", seeds=(made.encode(CODED, 3), made.encode(-CODED[::-1].copy(), 3)), words=SIZE_WORDS,
-        parse=lambda data: made.decode(data, len(CODED), 3),
+        name=f"codec-{text.replace(':', '-')}", seeds=(made.encode(CODED, 3), made.encode(-CODED[::-1].copy(), 3)),
+        words=SIZE_WORDS, parse=lambda data: made.decode(data, len(CODED), 3),
         holds=lambda row: row.shape == CODED.shape and row.dtype == np.float32 and _finite(row),
     )  # fmt: skip
 
