@@ -110,6 +110,16 @@ def test_qsgd_is_unbiased(bits, seed):
         assert (found[:, 1:].std(axis=0) > 0).any()  # draws decide
 
 
+@pytest.mark.parametrize("bits", range(1, 17))
+def test_qsgd_keeps_a_value_that_is_alone_in_its_bucket(bits):
+    """It is the largest: an end of the grid, even where its place is rounded up. Rounded down, it may be the point before."""
+    row = np.random.default_rng(bits).normal(size=5000).astype(np.float32)
+    it = QSGD(bits=bits, bucket=1)
+    found = it.decode(it.encode(row, 9), 5000, 9)
+    assert np.allclose(found, row, rtol=3e-7 if bits <= 8 else 2.1 / (2**bits - 2), atol=0)
+    assert np.mean(np.isclose(found, row, rtol=3e-7, atol=0)) > 0.99
+
+
 def test_small_values_beside_a_large_one_are_not_lost_on_average():
     """A thousandth of a step: 1,000,000 draws raise it 1,000 times on average, 700 to 1,300 for any key (9 deviations)."""
     row = np.full(1_000_000, 1e-3, dtype=np.float32)

@@ -41,6 +41,13 @@ def test_the_message_of_top_k_by_hand():
     assert more == bytes(bitmap) + np.array([0.5, -4, 0.25, 3, 1], dtype="<f4").tobytes()
 
 
+def test_indices_are_sent_where_a_bitmap_is_as_long():
+    row = np.array(
+        [0, 5, 0, 6, 0, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0], dtype=np.float32
+    )  # 4 indices of 4 bits, 16 bits of a bitmap
+    assert TopK(k=4).encode(row, 0)[:2] == bytes([0x61, 0x73])  # 1, 3, 6, 7 in two bytes: 1 and 6, 3 and 7
+
+
 def test_bits_are_those_of_indices_or_of_a_bitmap_whichever_are_fewer():
     n = 1_000_000
     assert TopK(k=10_000).n_bits(n) == 10_000 * (32 + 20)
