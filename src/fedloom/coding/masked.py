@@ -32,9 +32,10 @@ class Masked:
 
     def encode(self, row: Row, key: int) -> bytes:
         """What is trained in the codec's way, then the rest."""
+        row = checked(row)
         self._fits(len(row))
         coded = self.codec.encode(row[self.trainable], key) if self._n_coded else b""
-        return coded + floats_to(checked(row)[~self.trainable])
+        return coded + floats_to(row[~self.trainable])
 
     def decode(self, data: bytes, n_values: int, key: int) -> Row:
         """Both in their places."""
@@ -49,8 +50,9 @@ class Masked:
 
     def coded(self, row: Row, key: int) -> Row:
         """What arrives, without packing."""
+        row = checked(row)
         self._fits(len(row))
-        out = checked(row).copy()
+        out = row.copy()
         if self._n_coded:
             out[self.trainable] = self.codec.coded(row[self.trainable], key)
         return out
