@@ -36,9 +36,8 @@ class TopK:
         """Which values, then the values."""
         row = checked(row)
         at, n = self._chosen(row), len(row)
-        return (_bitmap(at, n) if self._by_bitmap(n) else packed(at.astype(np.uint32), _index_bits(n))) + floats_to(
-            row[at]
-        )
+        which = _bitmap(at, n) if self._by_bitmap(n) else packed(at.astype(np.uint32), _index_bits(n))
+        return which + floats_to(row[at])
 
     def decode(self, data: bytes, n_values: int, key: int) -> Row:
         """The values where they belong."""
@@ -66,9 +65,8 @@ class TopK:
         return 32 * k + 8 * min(n_packed(k, _index_bits(n_values)), n_packed(n_values, 1))
 
     def _chosen(self, row: Row) -> NDArray[np.int64]:
-        magnitude = row.view(np.uint32) & np.uint32(
-            0x7FFFFFFF
-        )  # as whole numbers, floats without a sign have the same order
+        # Floats without a sign have the same order as their bits as whole numbers.
+        magnitude = row.view(np.uint32) & np.uint32(0x7FFFFFFF)
         return largest(magnitude, n_kept(len(row), self.share, self.k))
 
     def _by_bitmap(self, n_values: int) -> bool:
