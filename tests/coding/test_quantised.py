@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom._random import bits_of, key_of
-from fedloom.coding import QSGD, BFloat16, Float16, Sign
+from fedloom.coding import QSGD, BFloat16, Float16, Sign, qsgd
 from fedloom.gate import Refused
 
 seeds = st.integers(0, 10**6)
@@ -77,6 +77,14 @@ def test_qsgd_is_its_formulas(seed, bits, bucket, n):
     assert near.mean() >= (1 if bits <= 8 else 0.9)
     step = 2 * np.abs(row).max() / max(1, 2**bits - 2)
     assert (np.abs(found - wanted) <= step * 1.001).all()
+
+
+@pytest.mark.parametrize("bucket", [1, 3, 512, 40_000, 10**9])
+def test_how_many_values_are_worked_on_at_a_time_does_not_matter(bucket, monkeypatch):
+    row = np.random.default_rng(4).normal(size=100_001).astype(np.float32)
+    wanted = QSGD(bucket=bucket).encode(row, 3)
+    monkeypatch.setattr(qsgd, "BLOCK", 5000)
+    assert QSGD(bucket=bucket).encode(row, 3) == wanted
 
 
 @settings(max_examples=10)

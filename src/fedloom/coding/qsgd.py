@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import _check
-from fedloom._random import bits_of
+from fedloom._random import bits_in_blocks
 from fedloom.coding.buckets import in_buckets, n_buckets, spread
 from fedloom.coding.interface import Row, check_count, checked, floats_from, floats_to, opened
 from fedloom.coding.packing import n_packed, packed, unpacked
@@ -31,6 +31,7 @@ from fedloom.gate import Refused
 
 MOST_BITS = 16
 SMALLEST = 2.0**-96  # 2^30 / m must be a float32
+BLOCK = 65536  # values at a time, whose intermediate results stay in the cache
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -82,25 +83,39 @@ class QSGD:
         return max(1, (1 << self.bits) - 2)
 
     def _quantised(self, row: Row, key: int) -> tuple[Codes, Row]:
-        """c (P,) and m of every bucket."""
+        """c (P,) and m of every bucket, a block of buckets at a time."""
         row = checked(row)
-        values = in_buckets(row, self.bucket)
-        largest = np.maximum(values.max(axis=1), -values.min(axis=1))
-        largest[largest < SMALLEST] = 0.0
+        n, width = len(row), min(self.bucket, len(row))
+        block = max(2, BLOCK // width // 2 * 2) * width
+        codes: Codes = np.empty(n, dtype=np.uint8 if self.bits <= 8 else np.uint16)
+        largest = np.empty(n_buckets(n, width), dtype=np.float32)
+        for begun, draws in zip(range(0, n, block), bits_in_blocks(key, n, block)):
+            values = in_buckets(row[begun : begun + block], width)
+            first = begun // width
+            largest[first : first + len(values)] = most = _largest(values)
+            codes[begun : begun + block] = self._places(values, most, draws)
+        return codes, largest
+
+    def _places(self, values: Row, largest: Row, draws: NDArray[np.uint32]) -> NDArray[np.int32]:
+        """c of the values (buckets, width), as many of them as there are draws, which are used up."""
         fraction = 31 - max(2, self.bits)  # bits behind the point: the sum below stays under 2^31
-        one = np.where(largest > 0, largest, 1.0).astype(np.float64)
-        scale = np.where(largest > 0, self._last * 2.0 ** (fraction - 1) / one, 0.0).astype(np.float32)
-        fixed = (values * scale[:, None]).astype(np.int32).reshape(-1)[: len(row)]
-        draws = bits_of(key, len(row))
+        whole = self._last * 2.0 ** (fraction - 1)
+        scale = np.divide(whole, largest, out=np.zeros(len(largest)), where=largest > 0).astype(np.float32)
+        fixed = (values * scale[:, None]).astype(np.int32).reshape(-1)[: len(draws)]
         draws >>= np.uint32(32 - fraction)
-        fixed += np.int32(self._last << (fraction - 1))
         fixed += draws.view(np.int32)
+        fixed += np.int32(whole)
         fixed >>= np.int32(fraction)
-        np.clip(fixed, 0, self._last, out=fixed)  # m itself may be rounded up
-        return fixed.astype(np.uint8 if self.bits <= 8 else np.uint16), largest
+        return np.clip(fixed, 0, self._last, out=fixed)  # m itself may be rounded up
 
     def _points(self, codes: Codes, largest: Row) -> Row:
         """v' (P,)."""
         row = codes.astype(np.float32)
         row -= np.float32(self._last / 2)
         return spread(row, largest * np.float32(2 / self._last), self.bucket)
+
+
+def _largest(values: Row) -> Row:
+    """m of every bucket."""
+    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+    return np.where(largest < SMALLEST, np.float32(0), largest)
