@@ -75,6 +75,7 @@ bench: setup
 	$(BIN)/python benchmarks/swap_search.py
 	$(BIN)/python benchmarks/head_selection.py
 	$(BIN)/python benchmarks/proximity.py
+	$(BIN)/python benchmarks/coding.py
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/merges.py
 	$(BIN)/python benchmarks/scale.py
