@@ -72,7 +72,7 @@ def uniform_of(seed: int, purpose: str, who: NDArray[np.int64], *counters: int) 
     >>> alone[0] == among_others[1]
     np.True_
     """
-    key = np.uint64(key_of(seed, purpose, *counters))
+    key = np.array([key_of(seed, purpose, *counters)], dtype=np.uint64)
     mixed = mix_all(mix_all(np.asarray(who, dtype=np.uint64)) ^ key)
     return np.asarray(((mixed >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53)
 
