@@ -6,6 +6,7 @@ import pytest
 from fedloom.methods import METHODS
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.book import settle
+from fedloom.training.chain import Limits
 from fedloom.training.engine import Jobs
 from fedloom.training.native import NativeEngine
 from small import for_method
@@ -102,7 +103,23 @@ def test_without_time_every_wave_is_a_call():
     wanted, _ = run("hierfedavg", CountedChains, edge_rounds=4)
     found, calls = run("hierfedavg", CountedChains, edge_rounds=4, call_s=0.0)
     assert_same(found, wanted)
-    assert calls == ["chain", "chain", "chain", "wave"] * 3  # what is left is a single wave in the end
+    assert calls == ["chain"] * 12
+
+
+def test_waves_that_are_large_are_handed_over_by_themselves(monkeypatch):
+    wanted, _ = run("hierfedavg", CountedChains, edge_rounds=4)
+    monkeypatch.setattr(CountedChains, "chain_limits", lambda self: Limits(jobs=5, models=100))
+    found, calls = run("hierfedavg", CountedChains, edge_rounds=4)
+    assert_same(found, wanted)
+    assert calls == ["wave"] * 12
+
+
+def test_chains_end_where_too_many_models_would_be_made(monkeypatch):
+    wanted, _ = run("hierfedavg", CountedChains, edge_rounds=4)
+    monkeypatch.setattr(CountedChains, "chain_limits", lambda self: Limits(jobs=100, models=2))
+    found, calls = run("hierfedavg", CountedChains, edge_rounds=4)
+    assert_same(found, wanted)
+    assert calls == ["chain"] * 6  # after two waves, as the models of two edges are made between them
 
 
 def test_any_number_of_threads_gives_the_same_bits():

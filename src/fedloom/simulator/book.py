@@ -3,8 +3,9 @@
 The clock never needs a model's values, so the simulator only notes what each model is made of: weights times other
 models, and weights times the results of training jobs, which start from models in turn. When a model is needed
 (evaluation, checkpoint), `settle` trains everything it depends on in as few batches as the dependencies allow: jobs
-whose starts are known run together, whichever aggregator or round they belong to. What nobody refers to any more is
-freed by Python. A dry run settles models without values.
+whose starts are known run together, whichever aggregator or round they belong to, and several such waves in one call of the
+engine where it can (fedloom.training.chain). What nobody refers to any more is freed by Python. A dry run settles models
+without values.
 
 Where weights depend on the models themselves, a model is a function of the rows of others (`derive`), which is called when
 they are known.
@@ -165,9 +166,9 @@ class Settlement:
 
     def _train(self, engine: Engine, call_s: float) -> list[int]:
         """The next wave, or as many as the engine takes at once. Returns the number of jobs of each."""
-        end = self._end(engine.chain_limits()) if takes_chains(engine) else self.waves + 1
-        chain, targets = self._chain(end)
-        if takes_chains(engine) and chain.n_waves > 1:
+        most = engine.chain_limits() if takes_chains(engine) else Limits(0, 0)
+        chain, targets = self._chain(self._end(most))
+        if takes_chains(engine) and (chain.n_waves > 1 or len(chain.jobs) <= most.jobs):
             trained = engine.train_chain(chain, call_s)
         else:
             trained = wave_by_wave(engine, chain)
