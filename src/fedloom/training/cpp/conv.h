@@ -85,17 +85,21 @@ constexpr int conv_registers = 28;
 constexpr int conv_registers = 12;
 #endif
 
-// Tiles that fit into the registers: tile_shape chooses no others.
-constexpr int most_tile_channels = 8, most_tile_vectors = 6;
+// Tiles that fit into the registers: tile_shape chooses no others. In double precision, where only the tests are, a few do.
+template <class R>
+constexpr int most_tile_channels = sizeof(R) == 4 ? 8 : 3;
+template <class R>
+constexpr int most_tile_vectors = sizeof(R) == 4 ? 6 : 2;
 
 template <class R>
 struct TapTiles {
+    static constexpr int channels = most_tile_channels<R>, vectors = most_tile_vectors<R>;
     using Function = void (*)(const Tile<R>&);
-    Function tile[most_tile_channels + 1][most_tile_vectors + 1];
-    TapTiles() { fill(std::make_integer_sequence<int, most_tile_channels * most_tile_vectors>{}); }
+    Function tile[channels + 1][vectors + 1];
+    TapTiles() { fill(std::make_integer_sequence<int, channels * vectors>{}); }
     template <int... I>
     void fill(std::integer_sequence<int, I...>) {
-        ((tile[I / most_tile_vectors + 1][I % most_tile_vectors + 1] = one<I / most_tile_vectors + 1, I % most_tile_vectors + 1>()), ...);
+        ((tile[I / vectors + 1][I % vectors + 1] = one<I / vectors + 1, I % vectors + 1>()), ...);
     }
     template <int TO, int TV>
     static constexpr Function one() {
@@ -122,11 +126,12 @@ inline double tap_cycles(int channels, int vectors) {
 }
 
 // How many channels and vectors to take at a time; of equals the one with fewer vectors, which meets the border less.
-inline std::pair<int, int> tile_shape(int n_out, int n_vec) {
+template <class R>
+std::pair<int, int> tile_shape(int n_out, int n_vec) {
     std::pair<int, int> best{1, 1};
     double least = 1e300;
-    for (int tv = 1; tv <= most_tile_vectors && tv <= n_vec; ++tv)
-        for (int to = 1; to <= most_tile_channels && to <= n_out; ++to) {
+    for (int tv = 1; tv <= most_tile_vectors<R> && tv <= n_vec; ++tv)
+        for (int to = 1; to <= most_tile_channels<R> && to <= n_out; ++to) {
             if (to * tv > conv_registers || (conv_registers == 28 && to * tv + tv > conv_registers + 2)) continue;
             const int full_o = n_out / to, rest_o = n_out % to, full_v = n_vec / tv, rest_v = n_vec % tv;
             const double time = full_o * (full_v * tap_cycles(to, tv) + tap_cycles(to, rest_v)) + full_v * tap_cycles(rest_o, tv) +
@@ -191,7 +196,7 @@ void convolve(const Map<R>& in, const Map<R>& out, const R* bias, int n_in, int 
     constexpr int L = Simd<R>::n;
     const int length = columns * batch, n_vec = (length + L - 1) / L;
     const int tail = length - (n_vec - 1) * L;
-    const auto [most, tv] = tile_shape(n_out, n_vec);
+    const auto [most, tv] = tile_shape<R>(n_out, n_vec);
     TapList list(taps, n_in, kh, kw, batch, in.channel, in.row);
     const int together = channels_together(n_in, kh * (int(sizeof(R)) * (tv * L + (kw - 1) * batch) + 64));
     for (int o = 0; o < n_out; o += most) {

@@ -129,7 +129,7 @@ struct Net {
                 if (s.weight >= 0) weight_at[l] = add(s.weight, n, 0, 0, 0, lanes);
                 if (s.bias >= 0) bias_at[l] = add(s.bias, s.kind == CONV ? s.oc : s.c, 0, 0, 0, lanes);
                 if (s.kind == CONV) taps = std::max(taps, std::size_t(std::max(s.c, s.oc)) * std::max(s.kh, tiles_of_point) * s.kw);
-                if (s.kind == CONV) pack = std::max(pack, std::size_t(std::max(s.c, s.oc)) * s.kh * round_up(s.kw, tap_block) * most_tile_channels);
+                if (s.kind == CONV) pack = std::max(pack, std::size_t(std::max(s.c, s.oc)) * s.kh * round_up(s.kw, tap_block) * most_tile_channels<float>);
             }
         }
         const LayerSpec& in = layers.front();
@@ -377,7 +377,7 @@ class Worker {
                 R* to = a.at(c, y);
                 const float* from = x + (long(c) * a.h + y) * a.w;
                 // first side by side, then across: images are apart by powers of two, which fall on the same cache lines
-                for (int b = 0; b < batch_; ++b) std::copy_n(from + index[b] * n, a.w, lines_.data + b * stride);
+                for (int b = 0; b < batch_; ++b) copy_line(from + index[b] * n, a.w, lines_.data + b * stride);
                 transpose<R>(lines_.data, stride, stride, batch_, a.w, to, batch_);
             }
     }
@@ -451,7 +451,7 @@ class Worker {
         }
         with_kernel(s, [&](auto kernel) {
             constexpr int K = decltype(kernel)::value, M = n_points + 1 - K;
-            const int most = tile_shape(s.oc, (s.ow * batch_ + L - 1) / L).first;
+            const int most = tile_shape<R>(s.oc, (s.ow * batch_ + L - 1) / L).first;
             filter_points_.make_room(std::size_t(s.oc) * s.c * at_points_size + L);
             pack_at_points<R, K, false>(s.c, s.oc, most, s.kw, filter_points_.data, [&](int o, int i) { return w + (o * s.c + i) * K * s.kw; });
             winograd<R, M, false>(input_at_points<M>(s, x), y.map(0, 0, batch_), taps_.data, filter_points_.data, bias, s.c, s.oc, n_bands(s), 0, s.oh,
@@ -505,7 +505,7 @@ class Worker {
                                      grad + std::ptrdiff_t(f) * K * s.kw);
         std::fill_n(grad + std::ptrdiff_t(n_filters) * K * s.kw, L, R(0));  // the last one wrote behind its end
         if (!needs) return;
-        const int most = tile_shape(s.c, (s.w * batch_ + L - 1) / L).first, border = s.kw - 1 - s.pw;
+        const int most = tile_shape<R>(s.c, (s.w * batch_ + L - 1) / L).first, border = s.kw - 1 - s.pw;
         pack_at_points<R, K, true>(s.oc, s.c, most, s.kw, filter_points_.data, [&](int i, int o) { return w + (o * s.c + i) * K * s.kw; });
         winograd<R, M, true>(out.moved(y.lead - border * batch_), x.map(0, 0, batch_), taps_.data, filter_points_.data, nullptr, s.oc, s.c, bands, s.ph,
                              s.h, x.spare(), s.w, s.kw, batch_, border, s.ow);

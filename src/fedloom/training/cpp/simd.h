@@ -172,6 +172,19 @@ void transpose(const R* from, std::ptrdiff_t from_stride, int readable, int n_ro
     }
 }
 
+// A short line of n numbers, by whole vectors: the last two may overlap.
+template <class R>
+inline void copy_line(const float* from, int n, R* to) {
+    constexpr int L = Simd<float>::n;
+    if constexpr (std::is_same_v<R, float>)
+        if (n >= L) {
+            for (int i = 0; i + L <= n; i += L) store(to + i, load(from + i));
+            store(to + n - L, load(from + n - L));
+            return;
+        }
+    std::copy_n(from, n, to);
+}
+
 inline int round_up(int x, int to) { return (x + to - 1) / to * to; }
 
 // exp for x <= 0 (softmax after subtracting the maximum), relative error about 1e-7; below -87 it is 0.

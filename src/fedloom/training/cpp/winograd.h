@@ -197,7 +197,7 @@ void winograd(const Points<R>& in, const Map<R>& out, Tap* taps, const R* packed
     constexpr int L = Simd<R>::n;
     alignas(64) R points[n_points * conv_registers * L * tiles_of_point];
     const int length = columns * batch, n_vec = (length + L - 1) / L;
-    const auto [most, tv] = tile_shape(n_out, n_vec);
+    const auto [most, tv] = tile_shape<R>(n_out, n_vec);
     TapList list[tiles_of_point];
     for (int j = 0; j < tiles_of_point; ++j) list[j] = {taps + j * n_in * kw, n_in, 1, kw, batch, in.first.channel, 0};
     for (int o = 0; o < n_out; o += most) {
