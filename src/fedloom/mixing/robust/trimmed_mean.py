@@ -18,6 +18,7 @@ from fedloom.mixing.order import Rows, sorted_columns
 from fedloom.mixing.robust.votes import Rule, Votes
 from fedloom.mixing.weights import Floats
 
+BLOCK = 1 << 12  # columns that are looked at together: what is counted of them stays in the cache
 ALMOST = 1e-9  # 0.29 * 100 is 28.999999999999996
 
 
@@ -56,6 +57,12 @@ def mean_between(rows: Rows, weights: Floats, low: Rows, high: Rows, first: NDAr
 
     Of several values that equal low, or high, some may be outside: then each of them counts in part.
     """
+    parts = (slice(at, at + BLOCK) for at in range(0, len(low), BLOCK))
+    return np.concatenate([_mean_of(rows[:, p], weights, low[p], high[p], first[p], size) for p in parts])
+
+
+def _mean_of(rows: Rows, weights: Floats, low: Rows, high: Rows, first: NDArray[np.int64], size: int) -> Floats:
+    """The same of some columns."""
     total, weight = np.zeros(len(low)), np.zeros(len(low))  # of what lies between
     at_low, at_high = np.zeros((2, len(low))), np.zeros((2, len(low)))  # how many there are, and their weight
     n_below, n_above = np.zeros(len(low), dtype=np.int64), np.zeros(len(low), dtype=np.int64)
