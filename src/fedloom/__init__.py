@@ -11,7 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedloom import bounds, data, fleet, grouping, methods, mixing, pacing, protocol, radio, training
+    from fedloom import bounds, coding, data, fleet, grouping, methods, mixing, pacing, protocol, radio, training
     from fedloom.methods import Allotment, Allotting, Grouping, Local, Method, Start
     from fedloom.mixing import ByRows, CloudByRows, CloudLinear, Linear
     from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
@@ -43,6 +43,7 @@ __all__ = [
     "scenario",
     "simulate",
     "bounds",
+    "coding",
     "data",
     "fleet",
     "grouping",

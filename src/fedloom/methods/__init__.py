@@ -11,6 +11,7 @@ from fedloom.methods import (
     fedavg,
     fedmds,
     fedmes,
+    fedopt,
     fedprox,
     feduc_r,
     geographic,
@@ -29,6 +30,9 @@ from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method
 METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
     "fedprox": fedprox.method,
+    "fedavgm": fedopt.fedavgm,
+    "fedadam": fedopt.fedadam,
+    "fedyogi": fedopt.fedyogi,
     "hierfedavg": hierfedavg.method,
     "hhfl": hhfl.method,
     "fedmes": fedmes.method,

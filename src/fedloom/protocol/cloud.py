@@ -85,6 +85,7 @@ class Cloud:
         self._said: dict[int, Said] = {}  # by group: what that says
         self.edges: Sequence[Edge] = []
         self.fetched = self.n_reports = np.zeros(0, dtype=np.int64)
+        self._labels: tuple[Topology, Ints] | None = None  # of the clusters of a topology
         self.window = (0.0, 0.0)  # when the last adaption of the bound was, and the accuracy then
 
     def __repr__(self) -> str:
@@ -210,10 +211,15 @@ class Cloud:
 
     def _labels_of_clusters(self, topology: Topology, contributed: NDArray[np.bool_]) -> Ints:
         """(clusters, C) samples of each class: of all clients of a cluster, or, if all have left, of who contributed."""
-        found = []
+        if self._labels is not None and self._labels[0] is topology:
+            return self._labels[1]
+        found, of_clients = [], True
         for c in np.unique(topology.clusters):
             members = topology.cover[topology.clusters == c].any(axis=0)
             if not members.any():
+                of_clients = False
                 members = contributed[topology.clusters == c].any(axis=0)
             found.append(self.terms.label_counts[members].sum(axis=0))
-        return np.array(found, dtype=np.int64)
+        counts = np.array(found, dtype=np.int64)
+        self._labels = (topology, counts) if of_clients else None
+        return counts

@@ -136,7 +136,7 @@ class Simulation:
             )
 
     def checkpoint(self) -> Checkpoint:
-        """The state after the round that was yielded last, or, in `on_wave`, after the batch that was trained last."""
+        """The state after the round that was yielded last, or, in `on_wave`, after the wave that was trained last."""
         return Checkpoint(
             cloud_round=self.cloud_rounds_done,
             measures=list(self.measures),
@@ -165,12 +165,21 @@ class Simulation:
 
     @property
     def on_wave(self) -> Callable[[], None] | None:
-        """Called after every batch of training inside a cloud round; `checkpoint` may be taken there."""
+        """Called after every call of the engine inside a cloud round; `checkpoint` may be taken there."""
         return self._computing.on_wave
 
     @on_wave.setter
     def on_wave(self, call: Callable[[], None] | None) -> None:
         self._computing.on_wave = call
+
+    @property
+    def call_s(self) -> float:
+        """Wall seconds after which a call of the engine begins no further wave of training; 0: every wave is a call."""
+        return self._computing.call_s
+
+    @call_s.setter
+    def call_s(self, seconds: float) -> None:
+        self._computing.call_s = seconds
 
     @property
     def engine_s(self) -> float:
@@ -179,7 +188,7 @@ class Simulation:
 
     @property
     def batches(self) -> list[int]:
-        """Jobs of every batch that was trained."""
+        """Jobs of every wave that was trained."""
         return self._computing.batches
 
     def _make_engine(self, engine: str | MakeEngine, n_workers: int | None) -> tuple[Engine | None, str]:
