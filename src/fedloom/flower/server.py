@@ -150,7 +150,7 @@ def _note(result: Result, task: Task, done: Done, evaluate_fn: Evaluate | None, 
         known = MetricRecord({**known, **found})
     if known:
         result.evaluate_metrics_serverapp[number] = known
-        log.info("FedLoom: cloud round %d: %s", number, dict(known))
+        log.info("FedLoom: cloud round %d%s", number, _figures(known))
     if told:
         result.train_metrics_clientapp[number] = _mean(told)
 
@@ -165,3 +165,9 @@ def _mean(told: Metrics) -> MetricRecord:
 
 def _plain(value: Any) -> int | float:
     return int(value) if isinstance(value, int | np.integer) else float(value)
+
+
+def _figures(known: MetricRecord) -> str:
+    """Those that say most, for the log."""
+    shown = [f"{key} {known[key]:.4g}" for key in ("accuracy", "loss", "time_s") if key in known]
+    return f": {', '.join(shown)}" if shown else ""
