@@ -11,8 +11,8 @@ TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1  # as 
 
 
 class LocalGrid(Grid):
-    """apps: by partition id. slow: seconds by partition id that an answer takes. Nodes that are `dead` do not answer to what is
-    in `silent`."""
+    """apps: by partition id. Every node says who it is; to messages in `silent` those that are dead do not answer, and those that
+    are slow, by partition id, after so many seconds."""
 
     def __init__(self, apps, slow=None):
         self.slow, self.dead, self.silent = slow or {}, set(), {"train", "query.feature"}
@@ -40,9 +40,10 @@ class LocalGrid(Grid):
 
     def _answer(self, name, node, message):
         k, app = self.nodes[node]
-        time.sleep(self.slow.get(k, 0.0))
-        if node in self.dead and message.metadata.message_type in self.silent:
-            return
+        if message.metadata.message_type in self.silent:
+            time.sleep(self.slow.get(k, 0.0))
+            if node in self.dead:
+                return
         context = Context(
             run_id=1, node_id=node, node_config={"partition-id": k}, state=RecordDict(), run_config={}, series_id=1
         )

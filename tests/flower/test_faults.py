@@ -25,10 +25,18 @@ def test_a_node_that_dies_is_given_up_after_the_timeout_and_not_waited_for_again
     assert grid.seen.count(("train", 5)) == 3  # it is asked again, in case it is back
 
 
+def test_a_feature_that_does_not_come_within_the_timeout_ends_the_run():
+    scenario, _ = for_method("ddc", cloud_rounds=1)
+    grid = LocalGrid([own_app(lambda w, k, config: w, gradient=lambda w, k: w)] * 6)
+    grid.dead.add(1002)
+    with pytest.raises(RuntimeError, match=r"device 2 does not tell its gradient, .* it has not answered for 3 s"):
+        run(scenario, "ddc", grid, first(), timeout=3.0)
+
+
 def test_with_a_quorum_of_all_everybody_is_waited_for():
     scenario, _ = for_method("fedavg", cloud_rounds=1, edge_rounds=1)
-    grid = LocalGrid([own_app(lambda w, k, config: w + (8 if k == 5 else 2))] * 6, slow={5: 2.5})
-    result = run(scenario, "fedavg", grid, first(), timeout=4.0, quorum=1.0)
+    grid = LocalGrid([own_app(lambda w, k, config: w + (8 if k == 5 else 2))] * 6, slow={5: 6.0})
+    result = run(scenario, "fedavg", grid, first(), timeout=3.0, quorum=1.0)
     assert result.arrays["w"].numpy().tolist() == [3.0, 3.0]
 
 
@@ -59,7 +67,9 @@ def test_an_update_that_is_none_is_left_out(wrong):
 
 def test_where_no_device_can_train_the_run_ends_with_the_reason():
     scenario, _ = for_method("fedavg", cloud_rounds=1, edge_rounds=1)
-    with pytest.raises(RuntimeError, match=r"no device could train; the last one, device [0-5], says: division by zero"):
+    with pytest.raises(
+        RuntimeError, match=r"no device could train; the last one, device [0-5], says: division by zero"
+    ):
         run(scenario, "fedavg", LocalGrid([own_app(lambda w, k, config: 1 / 0)] * 6), first())
 
 

@@ -23,8 +23,10 @@ def test_a_client_app_that_does_not_say_which_device_it_is():
 
 def test_a_device_that_the_fleet_does_not_have():
     scenario, _ = for_method("fedavg")
+    grid = LocalGrid([own_app(same)] * 5)
+    grid.add(2000, 6, own_app(same))
     with pytest.raises(ValueError, match="says that it is device 6, and the fleet has devices 0 to 5"):
-        run(scenario, "fedavg", LocalGrid([own_app(same)] * 7), first())
+        run(scenario, "fedavg", grid, first())
 
 
 def test_two_nodes_that_are_the_same_device():

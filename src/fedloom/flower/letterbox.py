@@ -1,9 +1,10 @@
 """Messages to Flower nodes that are not answered yet, and what each is about."""
 
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from flwr.app import Message, RecordDict
+from flwr.app import DEFAULT_TTL, Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedloom.deployment.orders import Order
@@ -21,10 +22,11 @@ class Letter:
     device: int | None = None
     order: Order | None = None
     start: Row | None = None
+    posted_s: float = field(default_factory=time.monotonic)
 
 
 class Letterbox:
-    """timeout_s: the SuperLink forgets a message that was not answered for so long."""
+    """timeout_s: how long an answer is waited for. The SuperLink keeps messages longer: whoever is late may still be needed."""
 
     def __init__(self, grid: Grid, timeout_s: float) -> None:
         self._grid, self._timeout_s = grid, timeout_s
@@ -45,7 +47,7 @@ class Letterbox:
                 message_type=letter.kind,
                 dst_node_id=letter.node,
                 group_id=str(round_number),
-                ttl=self._timeout_s,
+                ttl=max(DEFAULT_TTL, 2 * self._timeout_s),
             )
             for letter in written
         ]
@@ -62,6 +64,10 @@ class Letterbox:
     def open_to(self, device: int) -> list[Letter]:
         """What a device has not answered."""
         return [letter for letter in self._open.values() if letter.device == device]
+
+    def overdue(self) -> list[Letter]:
+        """What should have been answered."""
+        return [one for one in self._open.values() if time.monotonic() - one.posted_s > self._timeout_s]
 
     def tear_up(self, device: int) -> None:
         """Nobody will answer what was sent to the node that a device had."""

@@ -108,6 +108,9 @@ class Post:
                 self._carry_out()
                 for letter, reply in self._box.replies():
                     self._answered(letter, reply)
+                for letter in self._box.overdue():
+                    if letter.order is not None and letter.order["do"] == "feature":
+                        self._fail(letter, f"it has not answered for {self._timeout_s:g} s")
                 self._news.wait(PULL_S)
         except Exception as error:  # it is raised where the driver is
             self.error = error
