@@ -22,7 +22,7 @@ def train(message, context):
     y = x @ [2.0, -1.0]
     w = message.content["arrays"]["w"].numpy()
     for _ in range(message.content["config"]["local-steps"]):
-        w = w - 0.2 * x.T @ (x @ w - y) / len(x)
+        w = w - 0.5 * x.T @ (x @ w - y) / len(x)
     reply = {"arrays": ArrayRecord({"w": Array(w)}), "metrics": MetricRecord({"num-examples": 50})}
     return Message(RecordDict(reply), reply_to=message)
 

@@ -57,7 +57,7 @@ class SuperLink:
 
     def __init__(self, folder, n_nodes, env):
         self.folder, self.n_nodes = folder, n_nodes
-        self.port, *self.node_ports = free_ports(1 + n_nodes)
+        (self.port,) = free_ports(1)
         home = folder / "home"
         home.mkdir()
         (home / "config.toml").write_text(CONFIG.format(port=self.port))
@@ -86,7 +86,7 @@ class SuperLink:
 
     def start_node(self, k):
         where = ["--insecure", "--superlink", f"127.0.0.1:{self.port}", "--host", "127.0.0.1"]
-        which = ["--port", str(self.node_ports[k]), "--node-config", f"partition-id={k}"]
+        which = ["--port", str(free_ports(1)[0]), "--node-config", f"partition-id={k}"]
         self._run(f"node-{k}", sys.executable, "-c", NODE, *where, *which)
 
     def kill(self, name):

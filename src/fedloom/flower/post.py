@@ -121,8 +121,9 @@ class Post:
             return
         self._next_look_s = time.monotonic() + NODES_S
         new = sorted(self._box.nodes() - self._asked)
-        self._asked |= set(new)
-        self._box.post([Letter(node, introductions.ASK, RecordDict({})) for node in new], self.round_number)
+        letters = [Letter(node, introductions.ASK, RecordDict({})) for node in new]
+        refused = self._box.post(letters, self.round_number)
+        self._asked |= set(new) - {letter.node for letter in refused}
 
     def _carry_out(self) -> None:
         """All orders that can be carried out now; one at a station may let others follow."""
