@@ -55,7 +55,7 @@ class Layout:
         for tensor in self.tensors:
             values = row[start : start + tensor.n_values].reshape(tensor.shape)
             whole = np.issubdtype(np.dtype(tensor.dtype), np.integer)
-            found[tensor.name] = Array((np.rint(values) if whole else values).astype(tensor.dtype))
+            found[tensor.name] = Array(np.asarray(np.rint(values) if whole else values, dtype=tensor.dtype))
             start += tensor.n_values
         return ArrayRecord(found)
 
@@ -73,7 +73,8 @@ class Layout:
                 raise BadArrays(
                     f"{tensor.name} must be numbers of shape {tensor.shape}, got {values.dtype} of {values.shape}"
                 )
-            parts.append(values.astype(np.float32).reshape(-1))
+            with np.errstate(over="ignore"):  # what is too large is not finite then
+                parts.append(values.astype(np.float32).reshape(-1))
         row = np.concatenate(parts)
         if not np.isfinite(row).all():
             raise BadArrays("the arrays hold numbers that are not finite")
