@@ -14,10 +14,19 @@ from pathlib import Path
 
 from fedloom.deployment.local import free_ports
 
+LINK = """
+import os
+from fedloom.training.orphans import end_with
+from flwr.superlink.cli import flower_superlink
+end_with(int(os.environ["FEDLOOM_PARENT"]))
+flower_superlink()
+"""
 NODE = """
-import time, types
+import os, time, types
+from fedloom.training.orphans import end_with
 import flwr.supernode.start_client_internal as node
 from flwr.supernode.cli import flower_supernode
+end_with(int(os.environ["FEDLOOM_PARENT"]))
 node.time = types.SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, 0.1)))
 flower_supernode()
 """
@@ -71,13 +80,14 @@ class SuperLink:
             "FLWR_DISABLE_UPDATE_CHECK": "1",
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.05",
             "OMP_NUM_THREADS": "1",
+            "FEDLOOM_PARENT": str(os.getpid()),
             **env,
         }
         self.processes = {}
 
     def start(self):
         where = ["--insecure", "--host", "127.0.0.1", "--port", str(self.port)]
-        self._run("link", "flower-superlink", *where, "--disable-runtime-dependency-installation")
+        self._run("link", LINK, *where, "--disable-runtime-dependency-installation")
         self._wait_for("link", "Application startup complete")
         for k in range(self.n_nodes):
             self.start_node(k)
@@ -87,7 +97,7 @@ class SuperLink:
     def start_node(self, k):
         where = ["--insecure", "--superlink", f"127.0.0.1:{self.port}", "--host", "127.0.0.1"]
         which = ["--port", str(free_ports(1)[0]), "--node-config", f"partition-id={k}"]
-        self._run(f"node-{k}", sys.executable, "-c", NODE, *where, *which)
+        self._run(f"node-{k}", NODE, *where, *which)
 
     def kill(self, name):
         """With all that it has started."""
@@ -107,7 +117,8 @@ class SuperLink:
     def logs(self):
         return {path.stem: path.read_text()[-2000:] for path in self.folder.glob("*.log")}
 
-    def _run(self, name, *command):
+    def _run(self, name, program, *arguments):
+        command = [sys.executable, "-c", program, *arguments]
         env = self.env | {"FEDLOOM_LOADS": LOADS[name.split("-")[0]], "FEDLOOM_NAME": name}
         with (self.folder / f"{name}.log").open("w") as file:
             self.processes[name] = subprocess.Popen(command, env=env, stdout=file, stderr=subprocess.STDOUT)
