@@ -20,11 +20,11 @@ def test_a_node_that_dies_is_given_up_after_the_timeout_and_not_waited_for_again
         if number == 1:
             grid.dead.add(1005)
 
-    result = run(scenario, "fedavg", grid, first(), timeout=3.0, evaluate_fn=dies)
+    result = run(scenario, "fedavg", grid, first(), timeout=6.0, evaluate_fn=dies)
     assert result.arrays["w"].numpy().tolist() == [7.0, 7.0]  # 3 + 2 + 2
     assert grid.seen.count(("train", 5)) == 3  # it is asked again, in case it is back
     one, two, three = (result.evaluate_metrics_serverapp[g]["time_s"] for g in (1, 2, 3))
-    assert three - two < two - one  # only once was the timeout waited for
+    assert 2 * (three - two) < two - one  # only once was the timeout waited for
 
 
 def test_a_feature_that_does_not_come_within_the_timeout_ends_the_run():
