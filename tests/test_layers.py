@@ -9,7 +9,19 @@ import fedloom
 
 LAYERS = [
     *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "allocation", "bounds"),
-    *("training", "protocol", "methods", "simulator", "planning", "scale", "record", "deployment", "flower", "reproduce", "cli"),
+    *(
+        "training",
+        "protocol",
+        "methods",
+        "simulator",
+        "planning",
+        "scale",
+        "record",
+        "deployment",
+        "flower",
+        "reproduce",
+        "cli",
+    ),
 ]
 BASE = {"_blas", "_check", "_random", "_settings", "numbers"}  # below all layers
 POLICY = ["radio", "grouping", "mixing", "pacing", "allocation", "bounds", "protocol", "methods"]

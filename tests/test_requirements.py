@@ -40,5 +40,16 @@ def test_what_runs_is_pinned_and_nothing_else_is_installed_for_it():
 def test_the_tools_come_on_top():
     assert "-r run.txt" in (ROOT / "requirements" / "lock.txt").read_text().splitlines()
     assert not set(pinned("run.txt")) & set(pinned("lock.txt"))
-    for tool in ("ray", "stable-baselines3", "ortools", "tensorboard", "mkdocs", "pytest", "mypy", "ruff", "selenium", "flwr"):
+    for tool in (
+        "ray",
+        "stable-baselines3",
+        "ortools",
+        "tensorboard",
+        "mkdocs",
+        "pytest",
+        "mypy",
+        "ruff",
+        "selenium",
+        "flwr",
+    ):
         assert tool in pinned("lock.txt")

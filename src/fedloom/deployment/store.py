@@ -1,7 +1,7 @@
 """What a role keeps through a kill: named arrays, each written whole or not at all, with the identity of the run and a digest.
 
-An array is on disk before anybody is told that it is here. All are in memory too: a role holds few. A store without a folder keeps
-nothing through a kill.
+An array is on disk before anybody is told that it is here. All are in memory too: a role holds few. A store without a folder
+keeps nothing through a kill.
 """
 
 import hashlib
