@@ -41,6 +41,17 @@ $(BROWSER): | $(READY)
 	fi
 	@touch $(BROWSER)
 
+# Flower wants older versions of some packages: it gets an environment of its own, on top of the other one.
+FLOWER := $(VENV)/flower
+
+$(FLOWER)/.ready: requirements/flower.txt requirements/lock.txt requirements/run.txt | $(READY) $(TOOLS)
+	test -x $(FLOWER)/bin/python || $(PYTHON) -m venv $(FLOWER)
+	@$(FLOWER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $(FLOWER)/.home
+	@$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		> "$$(cat $(FLOWER)/.home)/fedloom-base.pth"
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/flower.txt
+	@touch $(FLOWER)/.ready
+
 # The site, in build/site; open build/site/index.html
 docs: setup
 	$(BIN)/python -m mkdocs build --strict
@@ -48,13 +59,15 @@ docs: setup
 demo: install
 	$(BIN)/fedloom demo
 
-test: setup browser
+test: setup browser $(FLOWER)/.ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
+	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
 
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup browser
+test-full: setup browser $(FLOWER)/.ready
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
+	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
 
 check: setup
 	$(BIN)/ruff format --check .
