@@ -9,7 +9,7 @@ READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' '
 TOOLS := $(VENV)/.tools
 BROWSER := $(VENV)/.browser
 
-.PHONY: install setup browser docs demo test test-full check format bench sanitize clean
+.PHONY: install setup browser docs demo test test-full test-flower check format bench sanitize clean
 
 install: $(READY)
 setup: $(READY) $(TOOLS)
@@ -59,15 +59,17 @@ docs: setup
 demo: install
 	$(BIN)/fedloom demo
 
-test: setup browser $(FLOWER)/.ready
+test: setup browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
+
+# The adapter to Flower, against a real SuperLink on loopback
+test-flower: $(FLOWER)/.ready
 	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
 
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup browser $(FLOWER)/.ready
+test-full: setup browser test-flower
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
-	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
 
 check: setup
 	$(BIN)/ruff format --check .

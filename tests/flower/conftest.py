@@ -1,4 +1,4 @@
-"""Run by `make test` in an environment of Flower's own, and left out of all others."""
+"""Run by `make test-flower` in an environment of Flower's own, and left out of all others."""
 
 import importlib.util
 
@@ -8,4 +8,4 @@ collect_ignore_glob = [] if THERE else ["*.py"]
 
 
 def pytest_report_header():
-    return None if THERE else "tests/flower runs in an environment of its own"
+    return None if THERE else "tests/flower runs in an environment of its own: make test-flower"
