@@ -9,7 +9,7 @@ READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' '
 TOOLS := $(VENV)/.tools
 BROWSER := $(VENV)/.browser
 
-.PHONY: install setup browser docs demo test test-full check format bench sanitize clean
+.PHONY: install setup browser docs demo test test-full test-flower check format bench sanitize clean
 
 install: $(READY)
 setup: $(READY) $(TOOLS)
@@ -41,6 +41,17 @@ $(BROWSER): | $(READY)
 	fi
 	@touch $(BROWSER)
 
+# Flower wants older versions of some packages: it gets an environment of its own, on top of the other one.
+FLOWER := $(VENV)/flower
+
+$(FLOWER)/.ready: requirements/flower.txt requirements/lock.txt requirements/run.txt | $(READY) $(TOOLS)
+	test -x $(FLOWER)/bin/python || $(PYTHON) -m venv $(FLOWER)
+	@$(FLOWER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $(FLOWER)/.home
+	@$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		> "$$(cat $(FLOWER)/.home)/fedloom-base.pth"
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/flower.txt
+	@touch $(FLOWER)/.ready
+
 # The site, in build/site; open build/site/index.html
 docs: setup
 	$(BIN)/python -m mkdocs build --strict
@@ -51,8 +62,12 @@ demo: install
 test: setup browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
 
+# The adapter to Flower, against a real SuperLink on loopback
+test-flower: $(FLOWER)/.ready
+	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
+
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup browser
+test-full: setup browser test-flower
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
 

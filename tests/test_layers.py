@@ -9,7 +9,8 @@ import fedloom
 
 LAYERS = [
     *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "coding", "allocation", "bounds"),
-    *("training", "protocol", "methods", "simulator", "planning", "scale", "record", "deployment", "reproduce", "cli"),
+    *("training", "protocol", "methods", "simulator", "planning", "scale", "record", "deployment", "flower"),
+    *("reproduce", "cli"),
 ]
 BASE = {"_blas", "_check", "_kernels", "_random", "_settings", "_sums", "numbers"}  # below all layers
 POLICY = ["radio", "grouping", "mixing", "pacing", "coding", "allocation", "bounds", "protocol", "methods"]
