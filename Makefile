@@ -9,12 +9,12 @@ READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' '
 TOOLS := $(VENV)/.tools
 BROWSER := $(VENV)/.browser
 
-.PHONY: install setup browser docs demo test test-full check format bench sanitize clean
+.PHONY: install setup browser docs demo test test-full test-flower check format bench sanitize clean
 
 install: $(READY)
 setup: $(READY) $(TOOLS)
 
-NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/*)
+NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/* src/fedloom/mixing/cpp/*)
 
 $(READY): requirements/run.txt pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -41,6 +41,17 @@ $(BROWSER): | $(READY)
 	fi
 	@touch $(BROWSER)
 
+# Flower wants older versions of some packages: it gets an environment of its own, on top of the other one.
+FLOWER := $(VENV)/flower
+
+$(FLOWER)/.ready: requirements/flower.txt requirements/lock.txt requirements/run.txt | $(READY) $(TOOLS)
+	test -x $(FLOWER)/bin/python || $(PYTHON) -m venv $(FLOWER)
+	@$(FLOWER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $(FLOWER)/.home
+	@$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		> "$$(cat $(FLOWER)/.home)/fedloom-base.pth"
+	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/flower.txt
+	@touch $(FLOWER)/.ready
+
 # The site, in build/site; open build/site/index.html
 docs: setup
 	$(BIN)/python -m mkdocs build --strict
@@ -51,8 +62,12 @@ demo: install
 test: setup browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
 
+# The adapter to Flower, against a real SuperLink on loopback
+test-flower: $(FLOWER)/.ready
+	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
+
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup browser
+test-full: setup browser test-flower
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -69,12 +84,15 @@ format: setup
 bench: setup
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python benchmarks/workloads.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/dry_run.py
 	$(BIN)/python benchmarks/swap_search.py
 	$(BIN)/python benchmarks/head_selection.py
 	$(BIN)/python benchmarks/proximity.py
+	$(BIN)/python benchmarks/coding.py
 	$(BIN)/python benchmarks/allocation.py
+	$(BIN)/python benchmarks/merges.py
 	$(BIN)/python benchmarks/scale.py
 
 # The native kernels under the address and undefined-behaviour sanitizers, through their tests: the installed builds are
@@ -85,13 +103,14 @@ sanitize: setup
 		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build $(SANITIZED)
 	@set -e; \
-	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(m.__file__))"); \
-	mkdir -p build/plain; cp $$home/_native_*.so build/plain; \
-	trap "cp build/plain/_native_*.so $$home" EXIT; \
-	cp $(SANITIZED)/_native_*.so $$home; \
+	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(os.path.dirname(m.__file__)))"); \
+	put() { cp $$1/_native_*.so $$home/training; cp $$1/_order_*.so $$home/mixing; }; \
+	mkdir -p build/plain; cp $$home/training/_native_*.so $$home/mixing/_order_*.so build/plain; \
+	trap "put build/plain" EXIT; \
+	put $(SANITIZED); \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(BIN)/python -m pytest -q -p no:xdist tests/training -k "native or choice or dropout"
+		$(BIN)/python -m pytest -q -p no:xdist tests/training tests/mixing/test_order.py -k "native or choice or dropout or order"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

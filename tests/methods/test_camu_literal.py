@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import fedloom as fl
-from fedloom.methods import camu
+from fedloom.methods import camu_powers
 from fedloom.simulator import Simulation
 
 
@@ -17,8 +17,8 @@ def problems(monkeypatch):
         solved.append(problem)
         return real(problem, **options)
 
-    real = camu.allocate
-    monkeypatch.setattr(camu, "allocate", allocate)
+    real = camu_powers.allocate
+    monkeypatch.setattr(camu_powers, "allocate", allocate)
     return solved
 
 

@@ -1,7 +1,7 @@
 """Features of clients, collected over the wire: each device computes its own and sends it to the cloud, which waits for all."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedloom.deployment import naming
 from fedloom.deployment.orders import Order
 from fedloom.simulator.book import Model
-from fedloom.simulator.features import NO_MODEL, Features, Layers
+from fedloom.simulator.features import NO_MODEL, Layers
 
 if TYPE_CHECKING:
     from fedloom.deployment.conductor import Conductor
@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 
+class Sizes(Protocol):
+    """How large features are and what work they take, for clients with these parts of the data; see `Features`."""
+
+    @property
+    def parts(self) -> Sequence[Ints]: ...
+    def size(self, kind: str, layers: Layers) -> float: ...
+    def work(self, kind: str, local_steps: Ints, pass_steps: Ints) -> NDArray[np.floating]: ...
+
+
 class Collecting:
     """Stands in for fedloom.simulator.features.Features."""
 
-    def __init__(self, conductor: "Conductor", local: Features) -> None:
+    def __init__(self, conductor: "Conductor", local: Sizes) -> None:
         self._conductor, self._local = conductor, local
         self._n = 0
 

@@ -1,6 +1,7 @@
 """What a role keeps through a kill: named arrays, each written whole or not at all, with the identity of the run and a digest.
 
-An array is on disk before anybody is told that it is here. All are in memory too: a role holds few.
+An array is on disk before anybody is told that it is here. All are in memory too: a role holds few. A store without a folder
+keeps nothing through a kill.
 """
 
 import hashlib
@@ -27,13 +28,15 @@ class NotThisRun(ValueError):
 
 
 class Store:
-    """Arrays by name, in a folder of their own. identity: of the run that they belong to."""
+    """Arrays by name, in a folder of their own, or in memory alone. identity: of the run that they belong to."""
 
-    def __init__(self, folder: Path, identity: str) -> None:
+    def __init__(self, folder: Path | None, identity: str) -> None:
         self.folder, self.identity = folder, identity
         self.damaged: list[str] = []
         """Files that were not whole; what they held is made or sent again."""
         self._arrays: dict[str, Array] = {}
+        if folder is None:
+            return
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.iterdir()):
             if path.suffix == SUFFIX and naming.is_value(path.stem):
@@ -77,14 +80,15 @@ class Store:
             raise ValueError(f"{name!r} is no name of a value")
         kept = np.array(array)
         kept.flags.writeable = False
-        fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
-        write_whole(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
+        if self.folder is not None:
+            fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
+            write_whole(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
         self._arrays[name] = kept
 
     def drop(self, names: Iterable[str]) -> None:
         """Nobody needs these any more."""
         for name in names:
-            if self._arrays.pop(name, None) is not None:
+            if self._arrays.pop(name, None) is not None and self.folder is not None:
                 (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
 
 

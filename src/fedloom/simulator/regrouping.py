@@ -91,7 +91,6 @@ class Regrouping:
             return topology
         rng = stream(self._world.seed, "allotment", self._cloud_round)
         self.allotment = self._method.allot(replace(view, collect=_no_features), topology, rng)
-        self.allotment.check(topology.n_aggregators)
         rounds = self.allotment.edge_rounds
         for together in topology.pace_groups() if rounds is not None else []:
             if rounds is not None and len(set(rounds[together].tolist())) > 1:

@@ -80,7 +80,7 @@ def make_setting(
     directory: str | None = None,
 ) -> Setting:
     """Own data, model and partition may be given; otherwise they come from the scenario."""
-    settings, training = scenario.task, scenario.training
+    settings = scenario.task
     if dataset is None:
         dataset = data.load(
             settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian, magnet=settings.magnet
@@ -92,30 +92,9 @@ def make_setting(
         model = networks.network(settings.model.kind, dataset.shape, _n_outputs(dataset), seed, **options)
     n_samples = np.array([len(part) for part in own], dtype=np.int64)
     label_counts = _label_counts(dataset, own)
-    rule = LocalRule(
-        lr=training.lr,
-        schedule=_schedule(training.lr_decay, n_samples, training.batch_size, training.drop_last),
-        momentum=training.momentum,
-        weight_decay=training.weight_decay,
-        proximal=method.local.proximal,
-        clip_norm=training.clip_norm,
-    )
-    world = World(
-        fleet=fleet,
-        n_samples=n_samples,
-        label_counts=label_counts,
-        batch_size=training.batch_size,
-        model_bits=scenario.model_bits or 32.0 * rows.n_values(model),
-        seed=seed,
-        drop_last=training.drop_last,
-        local_steps=training.local_steps or LOCAL_STEPS,
-        local_epochs=training.local_epochs,
-        edge_rounds=training.edge_rounds,
-        participation=training.participation,
-        clients_per_round=training.clients_per_round,
-        total_steps=training.total_steps,
-        lr=lambda step: float(rule.rates(step, 1)[0]),
-        trainable=rows.trainable_mask(model),
+    rule = local_rule(scenario, method, n_samples)
+    world = make_world(
+        scenario, seed, fleet, n_samples, label_counts, rule, rows.n_values(model), rows.trainable_mask(model)
     )
     return Setting(
         scenario=scenario,
@@ -125,6 +104,50 @@ def make_setting(
         model=model,
         rule=rule,
         world=world,
+    )
+
+
+def local_rule(scenario: Scenario, method: Method, n_samples: NDArray[np.int64]) -> LocalRule:
+    """How clients with so many samples (K,) train."""
+    training = scenario.training
+    return LocalRule(
+        lr=training.lr,
+        schedule=_schedule(training.lr_decay, n_samples, training.batch_size, training.drop_last),
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+        proximal=method.local.proximal,
+        clip_norm=training.clip_norm,
+    )
+
+
+def make_world(
+    scenario: Scenario,
+    seed: int,
+    fleet: Fleet,
+    n_samples: NDArray[np.int64],
+    label_counts: NDArray[np.int64],
+    rule: LocalRule,
+    n_values: int,
+    trainable: NDArray[np.bool_] | None = None,
+) -> World:
+    """For the clock: K clients with so many samples (K,) and labels (K, C), and models of n_values numbers."""
+    training = scenario.training
+    return World(
+        fleet=fleet,
+        n_samples=n_samples,
+        label_counts=label_counts,
+        batch_size=training.batch_size,
+        model_bits=scenario.model_bits or 32.0 * n_values,
+        seed=seed,
+        drop_last=training.drop_last,
+        local_steps=training.local_steps or LOCAL_STEPS,
+        local_epochs=training.local_epochs,
+        edge_rounds=training.edge_rounds,
+        participation=training.participation,
+        clients_per_round=training.clients_per_round,
+        total_steps=training.total_steps,
+        lr=lambda step: float(rule.rates(step, 1)[0]),
+        trainable=trainable,
     )
 
 

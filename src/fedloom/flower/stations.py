@@ -1,0 +1,57 @@
+"""Edges, heads and the cloud as stations of one process: their orders are carried out here, in a store that they share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.deployment import naming
+from fedloom.deployment.conductor import Conductor
+from fedloom.deployment.orders import Order
+from fedloom.deployment.recipes import Recipe, leaves, merged, mixed
+
+Row = NDArray[np.float32]
+HERE = ("merge", "hold", "report", "deliver")
+
+
+class Stations:
+    """conductor: whose orders they are. What an order needs and is not here yet is waited for: it is asked again."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor, self._method = conductor, conductor.method
+
+    def carry_out(self, node: str, order: Order) -> bool:
+        """Do one of HERE; whether all that it needs was here."""
+        store = self._conductor.store
+        match order["do"]:
+            case "merge":
+                rows = self._rows(_needed(order))
+                if rows is None:
+                    return False
+                store.put(order["name"], merged(order, rows, self._method))
+            case _:  # all stations have what one has
+                row = self._conductor.row_of(order["name"])
+                if row is None:
+                    return False
+                store.put(order["name"], row)
+        self._conductor.done(node, order["id"])
+        return True
+
+    def made(self, recipe: Recipe) -> Row | None:
+        """The row that a recipe gives; None if what it is made of is not here yet."""
+        rows = self._rows([name for name, _ in leaves(recipe)])
+        return None if rows is None else mixed(recipe, rows, self._method)
+
+    def _rows(self, names: list[str]) -> dict[str, Row] | None:
+        found = {name: self._conductor.row_of(name) for name in dict.fromkeys(names)}
+        there = {name: row for name, row in found.items() if row is not None}
+        return there if len(there) == len(found) else None
+
+
+def _needed(order: Mapping[str, Any]) -> list[str]:
+    """Names of the values that a merge is made of."""
+    updates = [*order.get("updates", []), *(name for wave in order.get("waves", []) for name, _ in wave)]
+    begun = [naming.begun(name) for name in updates] if "arrivals" in order else []
+    recipes = [recipe for recipe, _ in order.get("models", [])] + ([order["old"]] if "old" in order else [])
+    return [*updates, *begun, *(name for recipe in recipes for name, _ in leaves(recipe))]

@@ -1,0 +1,1 @@
+"""The adapter to Flower. Left out where flwr cannot be imported."""
