@@ -9,7 +9,7 @@ from worlds import snapshot, world
 from fedloom.grouping import Topology
 from fedloom.pacing import time_sharing
 from fedloom.protocol import Async, Rounds
-from fedloom.simulator import errands, exchange, make_method
+from fedloom.simulator import exchange, make_method
 from fedloom.simulator.book import Model
 from fedloom.simulator.driver import Driver
 from fedloom.simulator.ledger import Ledger
@@ -47,15 +47,15 @@ def same(a, b):
 def test_kept_bills_are_those_made_anew(monkeypatch, a_model):
     kept, one = booked(PAIRS + PAIRS, a_model)
     assert len(one._kept) == len(PAIRS)
-    monkeypatch.setattr(exchange, "KEPT_SENDERS", 1)
+    monkeypatch.setattr(exchange, "KEPT_SENDERS", 0)
     anew, other = booked(PAIRS + PAIRS, a_model)
-    assert same(kept, anew) and not other._kept
+    assert same(kept, anew) and len(other._kept) == 1  # the last
 
 
 def test_bills_are_kept_by_who_sends_how_much_and_what():
     one = way()
     bills = [
-        one._bills(np.array(who), n, model)[0] for who in ([0, 2], [2]) for n in (10, 20) for model in (True, False)
+        one.bills(np.array(who), n, model)[0] for who in ([0, 2], [2]) for n in (10, 20) for model in (True, False)
     ]
     assert [(b.n_bytes, b.n_links) for b in bills] == [
         *((30, 3), (30, 0), (60, 3), (60, 0)),  # client 0 has a link to one cell, client 2 to both
@@ -65,7 +65,7 @@ def test_bills_are_kept_by_who_sends_how_much_and_what():
 
 def test_full_bills_are_forgotten(monkeypatch):
     roomy, _ = booked(PAIRS)
-    monkeypatch.setattr(exchange, "KEPT_BILLS", 4)
+    monkeypatch.setattr(exchange, "KEPT_SENDERS", 4 * (2 + exchange.OF_ENTRY))
     sizes, ledger, one = [], Ledger(), way()
     for who in PAIRS:
         one.book(ledger, who, 10)
@@ -94,11 +94,11 @@ def played(method):
 def test_a_run_is_the_same_with_trips_kept_forgotten_or_made_anew(monkeypatch, name):
     (times, ledger, lines), most = played(METHODS[name])
     assert most > 3
-    for limit, value in (("KEPT_TRIPS", 2), ("KEPT_SENDERS", 0)):
+    for n_kept, limit in ((2, 2 * (6 + exchange.OF_ENTRY)), (1, 0)):
         with monkeypatch.context() as patch:
-            patch.setattr(errands, limit, value)
+            patch.setattr(exchange, "KEPT_SENDERS", limit)
             (other_times, other_ledger, other_lines), others = played(METHODS[name])
-        assert others == (2 if limit == "KEPT_TRIPS" else 0)
+        assert others == n_kept
         assert times == other_times and same(ledger, other_ledger)
         np.testing.assert_equal(lines, other_lines)
 

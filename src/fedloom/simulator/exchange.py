@@ -30,6 +30,9 @@ class Kept(Generic[K, V]):
         self._found: dict[K, V] = {}
         self._n = 0
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def get(self, key: K, n_senders: int, find: Callable[[], V]) -> V:
         if key not in self._found:
             self._n += n_senders + OF_ENTRY
