@@ -146,6 +146,10 @@ def local(
     quorum: Quorum = 0.0,
     task: Task = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
+    shape: Annotated[
+        bool,
+        typer.Option("--shape", help="Every node in a network of its own, with the rates of the fleet (root, Linux)."),
+    ] = False,
 ) -> None:
     """Start everything on this machine as processes, watch it, and leave the usual record and report."""
     _need_extra()
@@ -154,8 +158,13 @@ def local(
 
     name = f"deployed-{folder_name(scenario)}-{folder_name(method)}-s{seed}"
     where = folder or Path("runs") / name
-    bundle = _bundles(scenario, where, method, seed, changes, devices, {}, None, patience_s, quorum, task)
-    watch(where, bundle, quiet=quiet)
+    if not shape:
+        bundle = _bundles(scenario, where, method, seed, changes, devices, {}, None, patience_s, quorum, task)
+        watch(where, bundle, quiet=quiet)
+        return
+    from fedloom.deployment.shaping import check_means
+
+    check_means()
 
 
 def _bundles(

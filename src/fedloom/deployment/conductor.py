@@ -70,6 +70,8 @@ class Conductor:
         self._reports: dict[int, tuple[set[str], float]] = {}  # by group: names that are not here yet, not before
         self._scheduled: set[int] = set()
         self.measures = Measured(journal)
+        self.on_scene: Callable[[Scene], None] | None = None
+        """Told of the scene when clients are sent to work; they then compute for as long as the fleet says."""
 
     def __repr__(self) -> str:
         waiting = {node: [order["id"] for order in orders] for node, orders in self.waiting().items()}
@@ -86,8 +88,11 @@ class Conductor:
                 ticket.update(zip(part.client.tolist(), part.ticket.tolist()))
             self.names.note(dispatch)
             self.silence.watch(dispatch)
+            lasts_s = None if self.on_scene is None else action.parts[0].load.sent.compute_s
+            if self.on_scene is not None:
+                self.on_scene(scene)
             for j, client in enumerate(dispatch.client.tolist()):
-                self._train(dispatch, j, ticket[client], self._stations(scene, client))
+                self._train(dispatch, j, ticket[client], self._stations(scene, client), lasts_s)
                 self.measures.sent((client, ticket[client]), action.parts[0].load.sent, j)
             return unforeseen(action, event)
 
@@ -212,7 +217,9 @@ class Conductor:
 
     # Helpers
 
-    def _train(self, dispatch: Dispatch, j: int, ticket: int, stations: list[str]) -> None:
+    def _train(
+        self, dispatch: Dispatch, j: int, ticket: int, stations: list[str], lasts_s: NDArray[np.float64] | None
+    ) -> None:
         client, start = int(dispatch.client[j]), dispatch.starts[int(dispatch.start[j])]
         name, node = _update(dispatch, j), naming.device(client)
         recipe = self._recipe(start, stations, node)
@@ -232,6 +239,7 @@ class Conductor:
                 "lr_step": start.steps,
                 "to": stations,
                 "begun": isinstance(self.method.merge_edge, ByRows),
+                **({} if lasts_s is None else {"lasts_s": float(lasts_s[j])}),
             },
         )
 

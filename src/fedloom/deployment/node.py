@@ -7,7 +7,7 @@ make is named, what is there is not made again, and what is not there yet is wai
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -213,10 +213,8 @@ class Node:
                 trained_s = await self._train(order)
                 fetched_s = time.monotonic() - began_s - trained_s
                 began_s = time.monotonic()
-                for station in order["to"]:
-                    names = [order["name"], *([naming.begun(order["name"])] if order["begun"] else [])]
-                    for name in names:
-                        await self._put(station, name, await self._need(name))
+                names = [order["name"], *([naming.begun(order["name"])] if order["begun"] else [])]
+                await asyncio.gather(*(self._put_all(station, names) for station in order["to"]))
                 self._took_s[order["id"]] = [fetched_s, trained_s, time.monotonic() - began_s]
             case "deliver":
                 for station in order["to"]:
@@ -247,6 +245,7 @@ class Node:
             first_step=naming.first_step(name),
             lr_step=order["lr_step"],
         )
+        await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
         took_s = time.monotonic() - began_s
         if order["begun"]:
             await self.keep(naming.begun(name), start)
@@ -283,11 +282,9 @@ class Node:
         return mixed(recipe, await self._leaves(recipe), self.method)
 
     async def _leaves(self, recipe: Recipe) -> dict[str, Row]:
-        found: dict[str, Row] = {}
-        for name, at in leaves(recipe):
-            if name not in found:
-                found[name] = await (self._need(name) if at == self.name else self._get(at, name))
-        return found
+        places = dict(reversed([*leaves(recipe)]))  # the first place of each
+        rows = [self._need(name) if at == self.name else self._get(at, name) for name, at in places.items()]
+        return dict(zip(places, await asyncio.gather(*rows)))
 
     async def _get(self, node: str, name: str) -> Row:
         """A model from another node, as soon as that has it."""
@@ -303,6 +300,10 @@ class Node:
                     raise ValueError(f"{node} has sent what is no model: {error}") from None
                 assert row is not None
                 return row
+
+    async def _put_all(self, node: str, names: Sequence[str]) -> None:
+        for name in names:
+            await self._put(node, name, await self._need(name))
 
     async def _put(self, node: str, name: str, row: NDArray[Any]) -> None:
         if node == self.name and name in self.store:

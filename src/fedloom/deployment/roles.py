@@ -24,6 +24,8 @@ from fedloom.deployment.metrics import shown
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
 from fedloom.deployment.own import own_task
+from fedloom.deployment.rates import Shaped
+from fedloom.deployment.shaping import Network
 from fedloom.deployment.store import Store, write_whole
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
@@ -65,8 +67,10 @@ def run_role(
     on_round: OnRound | None = None,
     echo: bool = False,
     metrics: str | None = None,
+    network: Network | None = None,
 ) -> None:
-    """Run the role of a bundle to its end. role: what it must be; echo: log to standard error, too; metrics: HOST:PORT."""
+    """Run the role of a bundle to its end. role: what it must be; echo: log to standard error, too; metrics: HOST:PORT. network:
+    whose links the cloud is to give the rates of the fleet, and devices then compute for as long as the fleet says."""
     bundle, credentials = read_bundle(folder)
     found = identity_of(bundle.name).role
     if role is not None and role != found:
@@ -76,7 +80,7 @@ def run_role(
     with (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
         program = (
-            _cloud(bundle, credentials, folder, scenario, method, log, on_round, metrics)
+            _cloud(bundle, credentials, folder, scenario, method, log, on_round, metrics, network)
             if found == CLOUD
             else _node(bundle, credentials, folder, scenario, method, log, metrics)
         )
@@ -133,6 +137,7 @@ async def _cloud(
     log: Log,
     on_round: OnRound | None,
     metrics: str | None,
+    network: Network | None,
 ) -> None:
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
@@ -141,6 +146,8 @@ async def _cloud(
     n_params = rows.n_values(make_setting(scenario, method, bundle.seed, **own).model)
     conductor = Conductor(method, journal, store, n_params, patience_s=bundle.patience_s, quorum=bundle.quorum)
     simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own)
+    if network is not None:
+        conductor.on_scene = Shaped(network, simulation.world.model_bits, 32.0 * n_params)
     try:
         async with _linked(bundle, credentials, n_params) as link:
             station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of)
