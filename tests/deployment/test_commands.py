@@ -75,6 +75,25 @@ def test_a_role_is_not_started_with_the_bundle_of_another(scenario, tmp_path):
         run_role(tmp_path / "all" / "device-0", role="cloud")
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"seed": "1"}, r"bundle\.json: seed: Input should be a valid integer; make the bundles anew"),
+        ({"name": "edge-01"}, "name: Value error, a node is called cloud, edge-N or device-N"),
+        ({"roster": ["stranger"]}, "roster: Value error, a node is called"),
+        ({"quorum": 2}, "quorum: Input should be less than or equal to 1"),
+        ({"quorom": 0.5}, "quorom: Extra inputs are not permitted"),
+        ({"format": 0}, "this program reads bundles of format 1, got 0"),
+    ],
+)
+def test_a_bundle_that_was_changed_by_hand_is_refused_with_what_does_not_fit(change, why, scenario, tmp_path):
+    said("deploy", "init", scenario, "--out", tmp_path / "all")
+    path = tmp_path / "all" / "edge-1" / "bundle.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ValueError, match=why):
+        run_role(path.parent)
+
+
 def test_a_folder_that_is_no_bundle_says_so(tmp_path):
     with pytest.raises(ValueError, match=r"is no bundle: bundle\.json is missing"):
         run_role(tmp_path)

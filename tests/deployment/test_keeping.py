@@ -5,6 +5,7 @@ import pytest
 
 from fedloom.deployment.journal import Journal, Spent
 from fedloom.deployment.store import NotThisRun, Store
+from fedloom.gate import Refused
 from fedloom.simulator.clock import Delivered, Left, Opening, Reporting, Waking
 
 HAPPENED = [
@@ -48,14 +49,14 @@ def test_a_line_that_was_cut_short_was_not_written_and_the_next_follows_the_whol
     assert whole >= len(HAPPENED) - 2
 
 
-def test_a_damaged_line_ends_what_is_believed(tmp_path):
+def test_a_damaged_line_with_whole_ones_behind_it_is_refused_and_nothing_is_cut_off(tmp_path):
     path = filled(tmp_path / "journal")
     lines = path.read_bytes().split(b"\n")
     lines[3] = lines[3].replace(b"0.6", b"0.7")
     path.write_bytes(b"\n".join(lines))
-    journal = Journal(path, "run")
-    journal.close()
-    assert journal.happened == HAPPENED[:2]
+    with pytest.raises(Refused, match="line 4 is damaged, and there are whole ones behind it; take the file back"):
+        Journal(path, "run")
+    assert path.read_bytes() == b"\n".join(lines)
 
 
 def test_a_journal_of_another_run_is_refused(tmp_path):

@@ -11,63 +11,87 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field, ValidationError, field_validator
+
+from fedloom._settings import Row, Settings
 from fedloom.deployment.certificates import Authority, Credentials, fingerprint, write_secret
 from fedloom.deployment.naming import CLOUD, identity_of
-from fedloom.gate import files, json_text
+from fedloom.gate import Refused, files, json_text
+from fedloom.gate.words import one_line, shown
+from fedloom.record.files import write_whole
 
 BUNDLE, REVOKED, AUTHORITY = "bundle.json", "revoked.json", "ca"
 FORMAT = 1
 MOST_BYTES = 1 << 26
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bundle:
+class Bundle(Settings):
     """name: whose. run: the run's identity. scenario: all of it, as JSON; method: as on the command line. addresses: HOST:PORT of
     those who serve, by name; listen: where this node serves, if it does. patience_s: how long a silent device is waited for."""
 
     name: str
-    run: str
+    run: Annotated[str, Field(pattern="^[0-9a-f]{1,64}$")]
     scenario: Mapping[str, Any]
     method: str
     seed: int
     addresses: Mapping[str, str]
-    roster: tuple[str, ...]
+    roster: Row[str]
     listen: str | None = None
-    patience_s: float | None = None
-    quorum: float = 0.0
+    patience_s: Annotated[float, Field(gt=0)] | None = None
+    quorum: Annotated[float, Field(ge=0, le=1)] = 0.0
     engine: str = "auto"
     format: int = FORMAT
     task: str | None = None
     """module:function that gives own data and model on a node, by its name, if they are not the scenario's."""
 
+    @field_validator("name")
+    @classmethod
+    def _is_a_node(cls, name: str) -> str:
+        identity_of(name)
+        return name
+
+    @field_validator("roster")
+    @classmethod
+    def _are_nodes(cls, roster: tuple[str, ...]) -> tuple[str, ...]:
+        for name in roster:
+            identity_of(name)
+        return roster
+
     def save(self, folder: Path, credentials: Credentials) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / BUNDLE).write_text(json.dumps(asdict(self), indent=1) + "\n")
+        write_secret(folder / "key.pem", credentials.key)
         (folder / "node.pem").write_bytes(credentials.certificate)
         (folder / "ca.pem").write_bytes(credentials.authority)
-        write_secret(folder / "key.pem", credentials.key)
+        write_whole(folder / BUNDLE, (json.dumps(self.model_dump(), indent=1) + "\n").encode())
 
 
 def read_bundle(folder: Path) -> tuple[Bundle, Credentials]:
     """The bundle in a folder."""
     try:
-        found = json_text.read(files.read_text(folder / BUNDLE, "the settings of a bundle", MOST_BYTES), BUNDLE)
+        bundle = parse_bundle(files.read_text(folder / BUNDLE, "the settings of a bundle", MOST_BYTES), folder / BUNDLE)
         credentials = Credentials(*((folder / name).read_bytes() for name in ("node.pem", "key.pem", "ca.pem")))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ValueError(
             f"{folder} is no bundle: {Path(str(error.filename)).name} is missing; `fedloom deploy init` makes bundles"
         ) from None
-    known = set(Bundle.__dataclass_fields__)
-    if not isinstance(found, dict) or set(found) - known or not {"name", "run", "scenario"} <= set(found):
-        raise ValueError(f"{folder / BUNDLE} is not of this version of fedloom; make the bundles anew")
-    if found.get("format") != FORMAT:
-        raise ValueError(f"{folder / BUNDLE} has the format {found.get('format')}, and this program reads {FORMAT}")
-    identity_of(found["name"])
-    return Bundle(**{**found, "roster": tuple(found["roster"])}), credentials
+    return bundle, credentials
+
+
+def parse_bundle(text: str, path: Path) -> Bundle:
+    """The settings of a bundle; Refused with what does not fit."""
+    found = json_text.read(text, str(path))
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        of = shown(found.get("format")) if isinstance(found, dict) else "none"
+        raise Refused(f"{path}: this program reads bundles of format {FORMAT}, got {of}; make the bundles anew")
+    try:
+        return Bundle.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Refused(f"{path}: {one_line(where, 60)}: {one_line(first['msg'])}; make the bundles anew") from None
 
 
 def make_bundles(
@@ -104,7 +128,7 @@ def make_bundles(
         task=task,
     )
     for name in (CLOUD, *roster):
-        _issue(folder, authority, replace(shared, name=name, listen=serves.get(name)))
+        _issue(folder, authority, shared.model_copy(update={"name": name, "listen": serves.get(name)}))
     (folder / REVOKED).write_text("{}\n")
     return shared
 
@@ -119,7 +143,7 @@ def add_node(folder: Path, name: str) -> Path:
     if (folder / name / "node.pem").exists():
         revoke_node(folder, name)
     authority = Authority.read(folder / AUTHORITY, shared.run)
-    _issue(folder, authority, replace(shared, name=name, listen=shared.addresses.get(name)))
+    _issue(folder, authority, shared.model_copy(update={"name": name, "listen": shared.addresses.get(name)}))
     return folder / name
 
 
@@ -128,9 +152,7 @@ def revoke_node(folder: Path, name: str) -> None:
     path = folder / REVOKED
     revoked = json_text.read(path.read_text(), REVOKED) if path.exists() else {}
     revoked[fingerprint((folder / name / "node.pem").read_bytes())] = name
-    beside = path.with_suffix(".part")
-    beside.write_text(json.dumps(revoked, indent=1) + "\n")
-    beside.replace(path)
+    write_whole(path, (json.dumps(revoked, indent=1) + "\n").encode())
 
 
 class RevokedList:

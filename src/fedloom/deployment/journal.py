@@ -2,6 +2,7 @@
 fed with the times of a deployed run.
 
 One line each, flushed to disk before anything follows from it, with a checksum: a line that a kill cut short was not written yet.
+A damaged line with whole ones behind it is no kill: what follows from it cannot be told any more, and the file is refused.
 """
 
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.deployment.store import NotThisRun
+from fedloom.gate import Refused
 from fedloom.simulator.clock import Arrival, Delivered, Happening, Left, Opening, Reporting, Waking
 
 
@@ -55,6 +57,7 @@ class Journal:
         while (stop := data.find(b"\n", end)) >= 0:
             line = _checked(data[end:stop])
             if line is None:
+                _refuse_damage(data, end, path)
                 break
             if "identity" in line and line["identity"] != identity:
                 raise NotThisRun(f"{path} is of the run {line['identity']}, and this is {identity}; use another folder")
@@ -104,6 +107,16 @@ def happening_of(found: list[Any]) -> Noted:
     kind: Any = _KINDS[word]
     made: Noted = kind(*(tuple(v) if isinstance(v, list) else v for v in values))
     return made
+
+
+def _refuse_damage(data: bytes, at: int, path: Path) -> None:
+    """Refuse a file that goes on behind the line that begins at `at`, which is not whole."""
+    if any(_checked(line) is not None for line in data[at:].split(b"\n")[1:]):
+        number = data.count(b"\n", 0, at) + 1
+        raise Refused(
+            f"{path}: line {number} is damaged, and there are whole ones behind it; take the file back from a copy, or begin "
+            f"anew with bundles of their own"
+        )
 
 
 def _checked(line: bytes) -> dict[str, Any] | None:

@@ -22,9 +22,13 @@ from scipy.io import savemat
 
 from fedloom.data import files, formats, looking, reading, sources
 from fedloom.data.loaders import load
+from fedloom.deployment import letters
+from fedloom.deployment.bundles import Bundle, parse_bundle
+from fedloom.deployment.journal import Journal
 from fedloom.fleet import placement
 from fedloom.fleet.table import read_fleet, read_gradients
 from fedloom.gate import Refused, arrays, json_text, mat, yaml_text
+from fedloom.gate import files as gate_files
 from fedloom.gate.child import Child
 from fedloom.methods import METHODS
 from fedloom.methods.by_name import make_method
@@ -33,6 +37,7 @@ from fedloom.record.files import Manifest, json_bytes
 from fedloom.record.identity import KEYS, identity_of
 from fedloom.record.verify import verify
 from fedloom.simulator import Checkpoint
+from fedloom.simulator.clock import Delivered, Opening
 from fedloom.simulator.scenarios import Scenario, names, scenario
 
 _IN_MEMORY = Path("/dev/shm")
@@ -415,6 +420,62 @@ def _same_as(name: str) -> Callable[[Any], bool]:
     return lambda data: data == FILES[name] or json.loads(data) == json.loads(FILES[name])
 
 
+def _letter(data: bytes) -> Any:
+    """As a role takes it from the wire."""
+    try:
+        return letters.decode(data, 1 << 20)
+    except letters.BadLetter as error:
+        raise Refused(str(error)) from None
+
+
+def _good_letter(made: Any) -> bool:
+    again = letters.decode(letters.encode(made), 1 << 20)
+    same = all(np.array_equal(again.arrays[name], array) for name, array in made.arrays.items())
+    return same and again.kind == made.kind and again.fields == made.fields and _finite(*made.arrays.values())
+
+
+LETTERS = (
+    letters.encode(letters.Letter("put", {"name": "u-7-40", "size": 3}, {"row": np.arange(3, dtype=np.float32)})),
+    letters.encode(letters.Letter("orders", {"have": ["m-1", "m-2"], "round": 4})),
+)
+BUNDLE = {
+    "name": "edge-1", "run": "ab12", "scenario": {"name": "small"}, "method": "hhfl", "seed": 1, "roster": ["device-0", "edge-1"],
+    "addresses": {"cloud": "127.0.0.1:7000"}, "listen": "127.0.0.1:7001", "patience_s": 60.0, "quorum": 0.5, "format": 1,
+}  # fmt: skip
+
+
+def _bundle(data: bytes) -> Any:
+    return parse_bundle(gate_files.read_text(_file(data, "bundle.json"), "a bundle", 1 << 20), Path("bundle.json"))
+
+
+def _journal(data: bytes) -> Any:
+    """As a cloud reads it that was killed; then once more, as it must say the same again."""
+    path = _file(data, "journal")
+    Journal(path, "ab12").close()
+    again = Journal(path, "ab12")
+    again.close()
+    return again.happened
+
+
+def _journal_bytes() -> bytes:
+    path = SCRATCH / "journal"
+    path.unlink(missing_ok=True)
+    journal = Journal(path, "ab12")
+    journal.happens(1.5, Opening(2))
+    journal.happens(2.5, Delivered((1, 2), (3, 4)))
+    journal.took(1, 3, [0.1, 0.2, 0.3])
+    journal.confirms("m-4")
+    journal.close()
+    return path.read_bytes()
+
+
+def _good_journal(happened: Any) -> bool:
+    """A line is believed only if its sum fits, and nothing behind one that is not: what comes out is a beginning of what was
+    written, or a piece of it again."""
+    whole = [(1.5, Opening(2)), (2.5, Delivered((1, 2), (3, 4)))]
+    return all(what in whole for what in happened)
+
+
 def all_parsers() -> tuple[Parser, ...]:
     """Every parser of the project."""
     return (
@@ -504,6 +565,12 @@ def all_parsers() -> tuple[Parser, ...]:
             name="run-json", seeds=(FILES["run.json"],), words=YAML_WORDS, parse=_record("run.json"),
             holds=_same_as("run.json"),
         ),
+        Parser(name="letter", seeds=LETTERS, words=(*SIZE_WORDS, *YAML_WORDS), parse=_letter, holds=_good_letter),
+        Parser(
+            name="bundle", seeds=(json.dumps(BUNDLE, indent=1).encode(),), words=YAML_WORDS,
+            parse=_bundle, holds=lambda made: Bundle.model_validate(json.loads(json.dumps(made.model_dump()))) == made,
+        ),
+        Parser(name="journal", seeds=(_journal_bytes(),), words=YAML_WORDS, parse=_journal, holds=_good_journal),
     )  # fmt: skip
 
 
