@@ -16,7 +16,7 @@ from deployment.federation import simulated
 from fedloom.deployment.bundles import make_bundles, read_bundle
 from fedloom.deployment.local import free_ports, started
 from fedloom.deployment.naming import CLOUD
-from fedloom.deployment.planning import roster_of
+from fedloom.deployment.roster import roster_of
 from fedloom.simulator import Scenario, make_method
 from fedloom.training import rows
 from small import for_method

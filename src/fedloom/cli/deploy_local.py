@@ -9,24 +9,42 @@ from typing import Any
 from rich.live import Live
 from rich.table import Table
 
+from fedloom.cli.deploy_bundles import PORT, Wanted, addresses_of, cast_of, write_bundles
 from fedloom.cli.show import notes, out
 from fedloom.deployment.bundles import Bundle, read_bundle
 from fedloom.deployment.local import Processes, started
 from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.roles import LOG, RECORD, ask_status
+from fedloom.deployment.shaping import Network, check_means, network
 from fedloom.deployment.transport import RefusedBy, Unreachable
 
 LOOK_S = 0.5
 GONE_S = 15.0  # nobody is silent for so long who is there
 
 
-def watch(folder: Path, bundle: Bundle, *, quiet: bool) -> None:
+def run_here(folder: Path, wanted: Wanted, *, quiet: bool, shape: bool) -> None:
+    """Bundles in a folder, and all nodes on this machine: on loopback, or, shaped, each in a network of its own."""
+    if not shape:
+        cast = cast_of(wanted)
+        watch(folder, write_bundles(folder, wanted, cast, addresses_of(cast, {}, None)), quiet=quiet)
+        return
+    check_means()
+    cast = cast_of(wanted)
+    with network((CLOUD, *cast.roster)) as made:
+        addresses = {name: f"{made.address(name)}:{PORT}" for name in cast.serving}
+        watch(folder, write_bundles(folder, wanted, cast, addresses), quiet=quiet, made=made)
+
+
+def watch(folder: Path, bundle: Bundle, *, quiet: bool, made: Network | None = None) -> None:
     """Start all nodes, show what they do until the cloud is done, and say where the record and its report are."""
     from fedloom.record.report import write_report
     from fedloom.record.runs import read_run
 
     _, credentials = read_bundle(folder / CLOUD)
-    with started(folder, bundle.roster) as processes, Live(console=notes, transient=True, auto_refresh=False) as live:
+    with (
+        started(folder, bundle.roster, made) as processes,
+        Live(console=notes, transient=True, auto_refresh=False) as live,
+    ):
         while not processes.over:
             failed = [name for name in processes.failed() if name == CLOUD]
             if failed:

@@ -48,7 +48,9 @@ class Processes:
         self._ended: set[str] = set()
 
     def start(self, name: str) -> None:
-        process = self._context.Process(target=_serve_in_child, args=(str(self.folder / name), self._network), name=name, daemon=True)
+        process = self._context.Process(
+            target=_serve_in_child, args=(str(self.folder / name), self._network), name=name, daemon=True
+        )
         with _without_main():
             process.start()
         self.running[name] = process

@@ -24,13 +24,13 @@ from fedloom.deployment.metrics import shown
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
 from fedloom.deployment.own import own_task
+from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
 from fedloom.deployment.store import Store, write_whole
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
-from fedloom.methods.by_name import make_method
 from fedloom.record.checkpoints import save_checkpoint
 from fedloom.record.folder import record
 from fedloom.record.identity import identity_of as identity_of_run
@@ -75,7 +75,8 @@ def run_role(
     found = identity_of(bundle.name).role
     if role is not None and role != found:
         raise ValueError(f"{folder} is the bundle of {bundle.name}; start it with: fedloom {found} {folder}")
-    scenario, method = Scenario.model_validate(dict(bundle.scenario)), make_method(bundle.method)
+    scenario = Scenario.model_validate(dict(bundle.scenario))
+    method = method_of(bundle.method, bundle.clusters)
     check_runs(scenario, method)
     with (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
@@ -156,9 +157,8 @@ async def _cloud(
                 _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log),
                 _with(shown(log, desk.gauges, metrics)),
             ):
-                if await conduct(
-                    desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round)
-                ):
+                label = label_of(bundle.method, bundle.clusters)
+                if await conduct(desk, simulation, lambda sim: _recorded(sim, label, folder / RECORD, log, on_round)):
                     table = json.dumps(conductor.measures.table(), indent=1)
                     write_whole(folder / MEASURED, table.encode())
     finally:
