@@ -12,6 +12,7 @@ from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.letters import OLDEST, VERSION, Letter
 from fedloom.deployment.naming import CLOUD, Identity
 from fedloom.deployment.node import WAIT_S, Node
+from fedloom.deployment.took import took_of
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator.simulation import Simulation
 
@@ -68,7 +69,7 @@ class CloudDesk:
                 failed = str(letter.fields["failed"])[:500] if "failed" in letter.fields else None
                 if failed is not None:
                     self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
-                self.conductor.done(who.name, letter.word("order"), failed, _seconds(letter))
+                self.conductor.done(who.name, letter.word("order"), failed, took_of(letter))
                 await self.station.stir()
                 return Letter("noted")
             case "status":
@@ -108,6 +109,8 @@ class CloudDesk:
         if self.over and not orders:
             self._told_over.add(who.name)
         drop = self.conductor.dead(held)
+        if orders or drop:  # they follow from what is in the journal
+            await asyncio.to_thread(self.conductor.journal.flush)
         fields = {"orders": orders, "drop": drop, "over": self.over and not orders, "revoked": sorted(self.revoked())}
         return Letter("orders", fields)
 
@@ -151,15 +154,6 @@ class CloudDesk:
             for node in sorted(self.roster)
         }
         return {"seconds": round(conductor.clock.now_s, 3), "over": self.over, "nodes": nodes}
-
-
-def _seconds(letter: Letter) -> list[float]:
-    """What a device has measured: at most three times, not negative."""
-    found = letter.fields.get("took_s", [])
-    whole = isinstance(found, list) and len(found) <= 3
-    if not whole or not all(isinstance(s, int | float) and 0 <= s < 1e9 for s in found):
-        raise Refusal("took_s must be at most three times in seconds")
-    return [float(s) for s in found]
 
 
 async def conduct(desk: CloudDesk, simulation: Simulation, carry_out: Callable[[Simulation], object]) -> bool:

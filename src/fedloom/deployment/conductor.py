@@ -23,6 +23,7 @@ from fedloom.deployment.recipes import Recipe
 from fedloom.deployment.recorded import in_lockstep, unforeseen
 from fedloom.deployment.silence import Silence
 from fedloom.deployment.store import Store
+from fedloom.deployment.took import NOTHING, Took
 from fedloom.deployment.waves import Waves
 from fedloom.methods import Method
 from fedloom.mixing import ByRows
@@ -93,7 +94,8 @@ class Conductor:
                 self.on_scene(scene)
             for j, client in enumerate(dispatch.client.tolist()):
                 self._train(dispatch, j, ticket[client], self._stations(scene, client), lasts_s)
-                self.measures.sent((client, ticket[client]), action.parts[0].load.sent, j)
+                job, sent = (client, ticket[client]), action.parts[0].load.sent
+                self.measures.sent(job, action.group, sent, j, int(dispatch.n_steps[j]))
             return unforeseen(action, event)
 
     def merged(self, part: Part, scene: Scene, model: Model) -> None:
@@ -140,7 +142,8 @@ class Conductor:
             self._check_reports()
             return True
 
-    def takes_s(self, predicted_s: float) -> float:
+    def takes_s(self, group: int, predicted_s: float) -> float:
+        self.measures.handed_down(group, predicted_s)
         return 0.0 if self.method.edge.box_s is None else self.clock.since_s()
 
     def known(self, model: Model) -> None:
@@ -154,9 +157,10 @@ class Conductor:
 
     # What comes from the nodes
 
-    def done(self, node: str, order_id: str, failed: str | None = None, took_s: Sequence[float] = ()) -> None:
-        """A node has carried out an order, or cannot. Copies change nothing. took_s: for training, what it measured itself."""
+    def done(self, node: str, order_id: str, failed: str | None = None, took: Took = NOTHING) -> None:
+        """A node has carried out an order, or cannot. Copies change nothing. took: what it measured itself."""
         with self.lock:
+            self.journal.carries(node, took.carried)
             order = self.outbox.take(node, order_id)
             if order is None:
                 return
@@ -166,7 +170,7 @@ class Conductor:
             match order["do"]:
                 case "train":
                     client, ticket = self._ticket.pop(order["name"])
-                    self.journal.took(client, ticket, took_s)
+                    self.journal.measured(client, ticket, took)
                     self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
                 case "merge" | "hold":
                     self.journal.confirms(order_id)

@@ -1,18 +1,21 @@
 """What has happened, in order, with its time: by it a cloud that was killed comes back to where it was, and a simulation can be
 fed with the times of a deployed run.
 
-One line each, flushed to disk before anything follows from it, with a checksum: a line that a kill cut short was not written yet.
+One line each, with a checksum: a line that a kill cut short was not written yet. Lines are flushed to disk before anything that
+follows from them leaves the cloud (`flush`), some together.
 A damaged line with whole ones behind it is no kill: what follows from it cannot be told any more, and the file is refused.
 """
 
 import json
 import os
+import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.deployment.store import NotThisRun
+from fedloom.deployment.took import Took
 from fedloom.gate import Refused
 from fedloom.simulator.clock import Arrival, Delivered, Happening, Left, Opening, Reporting, Waking
 
@@ -36,13 +39,15 @@ _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 
 class Journal:
-    """happened: what is told by the file, (seconds, what); confirmed: orders that are carried out, by their ids; took_s: by
-    client and ticket, what it measured."""
+    """happened: what is told by the file, (seconds, what); confirmed: orders that are carried out, by their ids; took: by
+    client and ticket, what it measured; carried: by caller and who was called, bytes (fedloom.deployment.took)."""
 
     def __init__(self, path: Path, identity: str) -> None:
         self.happened: list[tuple[float, Noted]] = []
         self.confirmed: set[str] = set()
-        self.took_s: dict[tuple[int, int], tuple[float, ...]] = {}
+        self.took: dict[tuple[int, int], Took] = {}
+        self.carried: dict[tuple[str, str], list[int]] = {}
+        self._lock, self._flushed = threading.Lock(), True
         path.parent.mkdir(parents=True, exist_ok=True)
         end = self._read(path, identity) if path.exists() else 0
         self._file = path.open("r+b" if path.exists() else "w+b")
@@ -65,8 +70,10 @@ class Journal:
                 self.happened.append((line["s"], happening_of(line["what"])))
             self.confirmed.update(line.get("done", []))
             if "took" in line:
-                client, ticket, *seconds = line["took"]
-                self.took_s[client, ticket] = tuple(seconds)
+                client, ticket, *numbers = line["took"]
+                self.took[client, ticket] = Took(*numbers)
+            if "carried" in line:
+                self._add(*line["carried"])
             end = stop + 1
         return end
 
@@ -77,19 +84,39 @@ class Journal:
         self.confirmed.add(order)
         self._write({"done": [order]})
 
-    def took(self, client: int, ticket: int, seconds: Sequence[float]) -> None:
-        """What a client has measured itself in a job: seconds to fetch, to train and to send."""
-        self.took_s[client, ticket] = tuple(seconds)
-        self._write({"took": [client, ticket, *seconds]}, flush=False)
+    def measured(self, client: int, ticket: int, took: Took) -> None:
+        """What a client has measured itself in a job."""
+        self.took[client, ticket] = took
+        self._write({"took": [client, ticket, took.fetch_s, took.train_s, took.send_s, took.joules]})
 
-    def _write(self, line: dict[str, Any], flush: bool = True) -> None:
+    def carries(self, node: str, carried: Mapping[str, Sequence[int]]) -> None:
+        """What a node has sent to others and got from them since it told the last time."""
+        if carried:
+            told = {to: list(counts) for to, counts in carried.items()}
+            self._add(node, told)
+            self._write({"carried": [node, told]})
+
+    def _add(self, node: str, carried: Mapping[str, Sequence[int]]) -> None:
+        for to, counts in carried.items():
+            before = self.carried.get((node, to), [0, 0, 0, 0])
+            self.carried[node, to] = [a + b for a, b in zip(before, counts)]
+
+    def _write(self, line: dict[str, Any]) -> None:
         text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode()
-        self._file.write(b"%08x %s\n" % (zlib.crc32(text), text))
-        self._file.flush()
-        if flush:
-            os.fsync(self._file.fileno())
+        with self._lock:
+            self._file.write(b"%08x %s\n" % (zlib.crc32(text), text))
+            self._file.flush()
+            self._flushed = False
+
+    def flush(self) -> None:
+        """All that was written is on disk when this returns."""
+        with self._lock:
+            if not self._flushed:
+                os.fsync(self._file.fileno())
+                self._flushed = True
 
     def close(self) -> None:
+        self.flush()
         self._file.close()
 
 

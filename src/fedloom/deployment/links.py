@@ -20,6 +20,7 @@ from fedloom.deployment.certificates import Credentials, fingerprint, who_is
 from fedloom.deployment.letters import BadLetter, Letter, encode
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import Identity
+from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, RefusedBy, Unreachable, answer, opened
 
 CALL = "/fedloom/letter"
@@ -36,10 +37,12 @@ LOST = (
 
 
 class GrpcLink:
-    """Calls nodes by name, at their addresses. most: bytes of an answer."""
+    """Calls nodes by name, at their addresses. most: bytes of an answer. traffic: counts what is carried."""
 
-    def __init__(self, credentials: Credentials, addresses: Mapping[str, str], most: int) -> None:
-        self._addresses, self._most = addresses, most
+    def __init__(
+        self, credentials: Credentials, addresses: Mapping[str, str], most: int, traffic: Traffic | None = None
+    ) -> None:
+        self._addresses, self._most, self._traffic = addresses, most, traffic or Traffic()
         self._credentials = grpc.ssl_channel_credentials(
             credentials.authority, credentials.key, credentials.certificate
         )
@@ -57,9 +60,9 @@ class GrpcLink:
             await channel.close()
 
     async def call(self, to: str, letter: Letter, timeout_s: float) -> Letter:
-        channel = self._channel(to)
+        channel, data = self._channel(to), encode(letter)
         try:
-            reply = await channel.unary_unary(CALL)(encode(letter), timeout=timeout_s)
+            reply = await channel.unary_unary(CALL)(data, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             if error.code() in LOST:
                 raise Unreachable(f"{to} at {self._addresses[to]}: {error.details()}") from None
@@ -67,7 +70,9 @@ class GrpcLink:
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:  # the other side, or this one, died meanwhile
             raise Unreachable(f"{to}: {error}") from None
         try:
-            return opened(reply, self._most, to)
+            came = opened(reply, self._most, to)
+            self._traffic.note(to, letter, len(data), came, len(reply))
+            return came
         except BadLetter as error:
             raise RefusedBy(f"{to} has answered with what is no letter: {error}") from None
 

@@ -55,6 +55,8 @@ class Looking:
                 self._conductor.names.load()
 
     def state(self) -> dict[str, Any]:
+        """For a checkpoint, which must not be ahead of the journal."""
+        self._conductor.journal.flush()
         return {"models": np.zeros((0, self._conductor.n_params), dtype=np.float32), "waves": 0, "sums": {}}
 
     def _name(self, model: Model) -> bool:

@@ -37,6 +37,10 @@ def identity_of(name: str) -> Identity:
     return Identity(name.split("-")[0], name)
 
 
+def is_node(name: str) -> bool:
+    return _NODE.fullmatch(name) is not None
+
+
 def device(client: int) -> str:
     return f"device-{client}"
 

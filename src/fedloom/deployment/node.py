@@ -20,6 +20,7 @@ from fedloom.deployment.naming import CLOUD, Identity
 from fedloom.deployment.orders import Order
 from fedloom.deployment.recipes import Recipe, leaves, merged, mixed
 from fedloom.deployment.store import Store
+from fedloom.deployment.took import NOTHING, Took, Traffic
 from fedloom.deployment.transport import Desk, Link, Refusal, RefusedBy, until_reached
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
@@ -35,7 +36,8 @@ LOOK_S = 0.5  # what is waited for is looked for so often, also if nobody says t
 
 
 class Node:
-    """name: its own. worker: who trains here, if it is a device. find: a row by its name, where it is not in the store."""
+    """name: its own. worker: who trains here, if it is a device. find: a row by its name, where it is not in the store.
+    traffic: counts bytes; meter: joules used so far."""
 
     def __init__(
         self,
@@ -48,6 +50,8 @@ class Node:
         *,
         worker: Worker | None = None,
         find: Callable[[str], Row | None] = lambda name: None,
+        traffic: Traffic | None = None,
+        meter: Callable[[], float] | None = None,
     ) -> None:
         self.name, self.method, self.store, self.link, self.log = name, method, store, link, log
         self.n_params, self.worker, self._find = n_params, worker, find
@@ -57,7 +61,8 @@ class Node:
         self.revoked: frozenset[str] = frozenset()
         """Fingerprints of certificates that the cloud has told of."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._took_s: dict[str, list[float]] = {}  # by order: seconds to fetch, train and send
+        self._took: dict[str, Took] = {}  # by order
+        self.traffic, self.meter = Traffic() if traffic is None else traffic, meter
         self._changed = asyncio.Condition()
         self.merged: deque[str] = deque(maxlen=MOST_MERGED)
         """The last updates that were merged here: they do not come again."""
@@ -82,8 +87,10 @@ class Node:
         if not name.startswith("m-"):
             raise Refusal(f"only models are handed out, and {name} is what a device has trained")
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
+        began_s = time.monotonic()
         row = await self._soon(name, wait_s)
-        return Letter("row", {"there": row is not None}, {} if row is None else {"row": row})
+        fields = {"there": row is not None, "held_s": time.monotonic() - began_s}
+        return Letter("row", fields, {} if row is None else {"row": row})
 
     async def _taken(self, who: Identity, letter: Letter) -> Letter:
         name = _value(letter)
@@ -118,6 +125,10 @@ class Node:
         """Keep a value and tell those who wait for it."""
         await asyncio.to_thread(self.store.put, name, array)
         await self.stir()
+
+    async def _saved(self, *names: str) -> None:
+        """Until these are on disk."""
+        await asyncio.gather(*(asyncio.to_thread(self.store.save, name) for name in names))
 
     async def stir(self) -> None:
         """Something may be there now that somebody waits for."""
@@ -200,8 +211,8 @@ class Node:
         finally:
             self.at_work.pop(order["id"], None)
         try:
-            took_s = self._took_s.pop(order["id"], [])
-            fields = {"order": order["id"], "took_s": took_s} | ({} if failed is None else {"failed": failed[:500]})
+            took = self._took.pop(order["id"], NOTHING)._replace(carried=self.traffic.take())
+            fields = {"order": order["id"], **took.fields()} | ({} if failed is None else {"failed": failed[:500]})
             await until_reached(self, CLOUD, Letter("done", fields), CALL_S)
         finally:
             self._tasks.pop(order["id"], None)
@@ -209,13 +220,11 @@ class Node:
     async def _do(self, order: Order) -> None:
         match order["do"]:
             case "train":
-                began_s = time.monotonic()
-                trained_s = await self._train(order)
-                fetched_s = time.monotonic() - began_s - trained_s
+                took = await self._train(order)
                 began_s = time.monotonic()
                 names = [order["name"], *([naming.begun(order["name"])] if order["begun"] else [])]
-                await asyncio.gather(*(self._put_all(station, names) for station in order["to"]))
-                self._took_s[order["id"]] = [fetched_s, trained_s, time.monotonic() - began_s]
+                await asyncio.gather(self._saved(*names), *(self._put_all(station, names) for station in order["to"]))
+                self._took[order["id"]] = took._replace(send_s=time.monotonic() - began_s)
             case "deliver":
                 for station in order["to"]:
                     await self._put(station, order["name"], await self._need(order["name"]))
@@ -223,21 +232,24 @@ class Node:
                 await self._feature(order)
             case "merge":
                 await self._merge(order)
+                await self._saved(order["name"])
             case "hold":
-                await self.keep(order["name"], await self._get(order["from"], order["name"]))
+                await self.keep(order["name"], await self._get(order["from"], order["name"], []))
             case "report":
                 await self._put(CLOUD, order["name"], await self._need(order["name"]))
             case other:
                 raise ValueError(f"{self.name} cannot {other!r}; its version is too old for this cloud")
 
-    async def _train(self, order: Mapping[str, Any]) -> float:
-        """Seconds that training itself took; none if the update is there already."""
+    async def _train(self, order: Mapping[str, Any]) -> Took:
+        """What fetching and training took; nothing if the update is there already. It is held, and not on disk yet: it could be
+        trained again."""
         name = order["name"]
         needed = [name, naming.begun(name)] if order["begun"] else [name]
         if all(n in self.store for n in needed):
-            return 0.0
-        start = await self._made(order["start"])
-        began_s = time.monotonic()
+            return NOTHING
+        fetched_s: list[float] = [0.0]
+        start = await self._made(order["start"], fetched_s)
+        began_s, before_j = time.monotonic(), None if self.meter is None else self.meter()
         row = await asyncio.to_thread(
             self._working.train,
             start,
@@ -246,18 +258,20 @@ class Node:
             lr_step=order["lr_step"],
         )
         await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
-        took_s = time.monotonic() - began_s
         if order["begun"]:
-            await self.keep(naming.begun(name), start)
-        await self.keep(name, row)
-        return took_s
+            self.store.hold(naming.begun(name), start)
+        self.store.hold(name, row)
+        await self.stir()
+        joules = None if self.meter is None or before_j is None else max(0.0, self.meter() - before_j)
+        return Took(max(fetched_s), time.monotonic() - began_s, None, joules)
 
     async def _feature(self, order: Mapping[str, Any]) -> None:
         layers = order["layers"]
-        start = None if order["start"] is None else await self._made(order["start"])
+        start = None if order["start"] is None else await self._made(order["start"], [])
         result = None
         if order["kind"] == "update":
             await self._train({**order, "name": order["update"], "begun": False})
+            await self._saved(order["update"])
             result = self.store[order["update"]]
         asked = tuple(layers) if isinstance(layers, list) else layers
         value = await asyncio.to_thread(self._working.feature, order["kind"], asked, start, result)
@@ -274,25 +288,29 @@ class Node:
                 rows[naming.begun(name)] = await self._need(naming.begun(name))
         recipes = [recipe for recipe, _ in order.get("models", [])] + ([order["old"]] if "old" in order else [])
         for recipe in recipes:
-            rows |= await self._leaves(recipe)
-        await self.keep(order["name"], await asyncio.to_thread(merged, order, rows, self.method))
+            rows |= await self._leaves(recipe, [])
+        self.store.hold(order["name"], await asyncio.to_thread(merged, order, rows, self.method))
+        await self.stir()  # what was merged can be merged again: nobody need wait until it is on disk
         self.merged.extend(name for name in rows if name[0] in "us")
 
-    async def _made(self, recipe: Recipe) -> Row:
-        return mixed(recipe, await self._leaves(recipe), self.method)
+    async def _made(self, recipe: Recipe, fetched_s: list[float]) -> Row:
+        return mixed(recipe, await self._leaves(recipe, fetched_s), self.method)
 
-    async def _leaves(self, recipe: Recipe) -> dict[str, Row]:
+    async def _leaves(self, recipe: Recipe, fetched_s: list[float]) -> dict[str, Row]:
         places = dict(reversed([*leaves(recipe)]))  # the first place of each
-        rows = [self._need(name) if at == self.name else self._get(at, name) for name, at in places.items()]
+        rows = [self._need(name) if at == self.name else self._get(at, name, fetched_s) for name, at in places.items()]
         return dict(zip(places, await asyncio.gather(*rows)))
 
-    async def _get(self, node: str, name: str) -> Row:
-        """A model from another node, as soon as that has it."""
+    async def _get(self, node: str, name: str, fetched_s: list[float]) -> Row:
+        """A model from another node, as soon as that has it; the seconds it took, less those that it was waited for there."""
         if (here := self._here(name)) is not None:
             return here
         while True:
+            began_s = time.monotonic()
             reply = await until_reached(self, node, Letter("fetch", {"name": name, "wait_s": WAIT_S / 2}), CALL_S)
             if reply.fields.get("there"):
+                held_s = reply.number("held_s", least=0, most=CALL_S)
+                fetched_s.append(max(0.0, time.monotonic() - began_s - held_s))
                 row = reply.arrays.get("row")
                 try:
                     self.check_row(name, row)

@@ -5,8 +5,9 @@ A link between two nodes gets the rate at which a model takes the seconds that t
     rate = bits that are carried / (fixed_s + model_bits / rate_bit_s)
 
 The scenario may count other bits for a model (`model_bits`) than its values have on the wire, 32 each; the seconds are the
-scenario's, whatever is carried. Links that the fleet says nothing about, or that are free, are not slowed. What goes to the cloud by
-way of an edge server takes both hops, one after the other, as in the simulator. Sharing of the air between senders is left out.
+scenario's, whatever is carried. Links that the fleet says nothing about, or that are free, are not slowed. What goes to the
+cloud by way of an edge server takes both hops, one after the other, as in the simulator. Sharing of the air between senders
+is left out.
 """
 
 from collections.abc import Iterator
@@ -36,6 +37,10 @@ class Shaped:
         if scene is not self._scene:
             self._scene = scene
             self._shaper.shape(link_rates(scene, self._model_bits, self._wire_bits))
+
+    def carried(self) -> dict[Pair, int]:
+        """Bytes that went over every link so far, with all headers."""
+        return self._shaper.carried()
 
 
 def link_rates(scene: Scene, model_bits: float, wire_bits: float) -> Rates:

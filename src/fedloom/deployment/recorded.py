@@ -69,7 +69,7 @@ class Recorded:
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool:
         return True
 
-    def takes_s(self, predicted_s: float) -> float:
+    def takes_s(self, group: int, predicted_s: float) -> float:
         return self.clock.since_s() if self._boxed else 0.0
 
     def known(self, model: Model) -> None:

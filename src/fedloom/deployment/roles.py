@@ -7,7 +7,6 @@ again with the same bundle and goes on.
 
 import asyncio
 import contextlib
-import json
 import signal
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -27,7 +26,8 @@ from fedloom.deployment.own import own_task
 from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
-from fedloom.deployment.store import Store, write_whole
+from fedloom.deployment.store import Store
+from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
@@ -35,6 +35,7 @@ from fedloom.record.checkpoints import save_checkpoint
 from fedloom.record.folder import record
 from fedloom.record.identity import identity_of as identity_of_run
 from fedloom.record.identity import settings_of
+from fedloom.record.measured import write_measured
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
 from fedloom.simulator.setting import make_setting
 from fedloom.simulator.simulation import Simulation
@@ -44,7 +45,7 @@ from fedloom.training.choose import make_engine
 OnRound = Callable[[int, dict[str, float | int] | None], None]
 STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
-LOG, STATE, RECORD, MEASURED = "log.jsonl", "state", "record", "measured.json"
+LOG, STATE, RECORD = "log.jsonl", "state", "record"
 
 
 def check_runs(scenario: Scenario, method: Method) -> None:
@@ -117,8 +118,9 @@ async def _node(
     store = Store(folder / STATE, bundle.run)
     log("started", run=bundle.run, kept=len(store.names), damaged=store.damaged)
     try:
-        async with _linked(bundle, credentials, n_params) as link:
-            node = Node(bundle.name, method, store, link, log, n_params, worker=worker)
+        traffic = Traffic()
+        async with _linked(bundle, credentials, n_params, traffic) as link:
+            node = Node(bundle.name, method, store, link, log, n_params, worker=worker, traffic=traffic)
             async with (
                 _served(bundle, credentials, node, lambda: node.revoked, n_params, log),
                 _with(shown(log, node.gauges, metrics)),
@@ -147,11 +149,12 @@ async def _cloud(
     n_params = rows.n_values(make_setting(scenario, method, bundle.seed, **own).model)
     conductor = Conductor(method, journal, store, n_params, patience_s=bundle.patience_s, quorum=bundle.quorum)
     simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own)
-    if network is not None:
-        conductor.on_scene = Shaped(network, simulation.world.model_bits, 32.0 * n_params)
+    shaped = None if network is None else Shaped(network, simulation.world.model_bits, 32.0 * n_params)
+    conductor.on_scene = shaped
     try:
-        async with _linked(bundle, credentials, n_params) as link:
-            station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of)
+        traffic = Traffic()
+        async with _linked(bundle, credentials, n_params, traffic) as link:
+            station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of, traffic=traffic)
             desk = CloudDesk(conductor, station, bundle.roster, revoked)
             async with (
                 _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log),
@@ -159,8 +162,9 @@ async def _cloud(
             ):
                 label = label_of(bundle.method, bundle.clusters)
                 if await conduct(desk, simulation, lambda sim: _recorded(sim, label, folder / RECORD, log, on_round)):
-                    table = json.dumps(conductor.measures.table(), indent=1)
-                    write_whole(folder / MEASURED, table.encode())
+                    wire = None if shaped is None else shaped.carried()
+                    sizes = {"counted_bytes": simulation.world.model_bytes, "carried_bytes": 4 * n_params}
+                    write_measured(folder / RECORD, conductor.measures.report(**sizes, wire=wire))
     finally:
         journal.close()
 
@@ -185,10 +189,10 @@ async def _with(context: contextlib.AbstractContextManager[Any]) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _linked(bundle: Bundle, credentials: Credentials, n_params: int) -> AsyncIterator[Link]:
+async def _linked(bundle: Bundle, credentials: Credentials, n_params: int, traffic: Traffic) -> AsyncIterator[Link]:
     from fedloom.deployment.links import GrpcLink
 
-    async with GrpcLink(credentials, bundle.addresses, 4 * n_params + 2 * MOST_HEADER) as link:
+    async with GrpcLink(credentials, bundle.addresses, 4 * n_params + 2 * MOST_HEADER, traffic) as link:
         yield link
 
 

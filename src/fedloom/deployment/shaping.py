@@ -3,9 +3,9 @@
     root --- fl<pid> === up | hub: a bridge | p0 === net | cloud
                                             | p1 === net | device-0, ...
 
-Every node is in a network namespace with one interface, `net`; cables (veth) lead to a bridge in a namespace of its own, and one to
-the root namespace, from where the status is asked for. Addresses are of 198.18.0.0/15, which is set apart for benchmarks and
-leads nowhere; there are no routes out. A sender's interface has a queue for every receiver with a rate of its own (tc, htb).
+Every node is in a network namespace with one interface, `net`; cables (veth) lead to a bridge in a namespace of its own, and
+one to the root namespace, from where the status is asked for. Addresses are of 198.18.0.0/15, which is set apart for benchmarks
+and leads nowhere; there are no routes out. A sender's interface has a queue for every receiver with a rate of its own (tc, htb).
 
 Names carry the process that made them and when it began, so that what a killed one has left is known and removed at the next
 start; the nodes themselves end with it.
@@ -16,6 +16,7 @@ import ctypes
 import fcntl
 import ipaddress
 import itertools
+import json
 import os
 import shutil
 import subprocess
@@ -112,6 +113,18 @@ class Shaper:
             self._tell(sender, mine)
         self._rates = wanted
 
+    def carried(self) -> dict[tuple[str, str], int]:
+        """Bytes that went over every link so far, with the headers of TLS, TCP, IP and Ethernet."""
+        found: dict[tuple[str, str], int] = {}
+        for sender in sorted(self._begun):
+            command = ["tc", "-n", self._network.namespace(sender), "-s", "-j", "class", "show", "dev", "net"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            for one in json.loads(done.stdout or "[]"):
+                number = int(one["handle"].split(":")[1], 16) - 2
+                if 0 <= number < len(self._network.nodes):
+                    found[sender, self._network.nodes[number]] = int(one["stats"]["bytes"])
+        return found
+
     def _tell(self, sender: str, rates: Mapping[str, float]) -> None:
         lines = []
         if sender not in self._begun:
@@ -128,8 +141,8 @@ class Shaper:
 
 
 def htb(rate_bit_s: float) -> str:
-    """The class of a link of this rate. What may be sent at once is as little as two packets, or a millisecond's worth: more would
-    make small models quicker than their link.
+    """The class of a link of this rate. What may be sent at once is as little as two packets, or a millisecond's worth: more
+    would make small models quicker than their link.
 
     >>> htb(1e6)
     'htb rate 1000000bit burst 3028b cburst 3028b quantum 1514'

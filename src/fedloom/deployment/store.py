@@ -34,6 +34,7 @@ class Store:
         self.damaged: list[str] = []
         """Files that were not whole; what they held is made or sent again."""
         self._arrays: dict[str, Array] = {}
+        self._unsaved: set[str] = set()
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.iterdir()):
             if path.suffix == SUFFIX and naming.is_value(path.stem):
@@ -69,21 +70,36 @@ class Store:
     def names(self) -> list[str]:
         return sorted(self._arrays)
 
-    def put(self, name: str, array: Array) -> None:
-        """Keep an array: it is on disk when this returns. What is there stays, as a name stands for one content."""
+    def hold(self, name: str, array: Array) -> None:
+        """Have an array in memory, from where it can be made again if it is lost before `save`. What is there stays, as a name
+        stands for one content."""
         if name in self._arrays:
             return
         if not naming.is_value(name):
             raise ValueError(f"{name!r} is no name of a value")
         kept = np.array(array)
         kept.flags.writeable = False
-        fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
-        write_whole(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
+        self._unsaved.add(name)
         self._arrays[name] = kept
+
+    def save(self, name: str) -> None:
+        """What is held is on disk when this returns; nothing is done for what is there already, or dropped."""
+        kept = self._arrays.get(name)
+        if kept is None or name not in self._unsaved:
+            return
+        fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
+        write_new(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
+        self._unsaved.discard(name)
+
+    def put(self, name: str, array: Array) -> None:
+        """Keep an array: it is on disk when this returns."""
+        self.hold(name, array)
+        self.save(name)
 
     def drop(self, names: Iterable[str]) -> None:
         """Nobody needs these any more."""
         for name in names:
+            self._unsaved.discard(name)
             if self._arrays.pop(name, None) is not None:
                 (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
 
@@ -96,6 +112,19 @@ def write_whole(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
+    flush_folder(path.parent)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file that is not there yet, and whose content says itself whether it is whole. The name is changed before the
+    content is flushed, so that both go to the disk together, in half the time: if the power fails between, what is found there is
+    not whole."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}.part")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        beside.replace(path)
+        os.fsync(file.fileno())
     flush_folder(path.parent)
 
 

@@ -61,8 +61,8 @@ class Carrier(Protocol):
 
     sent: clients go to work; what the edge is told of it. merged: an aggregator has a new model in place of the one before, and
     that is its recipe. reported: a group sends the models of these aggregators to the cloud, not before at_s; whether the
-    carrier itself tells when they are there. takes_s: how long a way that is predicted to take so long holds up what follows.
-    known: the run that is gone on with had looked at a model.
+    carrier itself tells when they are there. takes_s: how long a group's models from the cloud, which are predicted to take
+    so long, hold up what follows. known: the run that is gone on with had looked at a model.
     """
 
     @property
@@ -72,7 +72,7 @@ class Carrier(Protocol):
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay: ...
     def merged(self, part: Part, scene: Scene, model: Model) -> None: ...
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool: ...
-    def takes_s(self, predicted_s: float) -> float: ...
+    def takes_s(self, group: int, predicted_s: float) -> float: ...
     def known(self, model: Model) -> None: ...
     def features(self, local: Features) -> Collects: ...
     def computing(self, engine: Engine | None, live: Callable[[], list[Model]]) -> Computes: ...
@@ -99,7 +99,7 @@ class Imagined:
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool:
         return False
 
-    def takes_s(self, predicted_s: float) -> float:
+    def takes_s(self, group: int, predicted_s: float) -> float:
         return predicted_s
 
     def known(self, model: Model) -> None:
