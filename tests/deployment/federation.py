@@ -146,8 +146,10 @@ class Together:
 def recorded(scenario, method, folder, seed=0):
     """The model of a simulation that is fed with the times in the journal of a deployed run."""
     made = make_method(method)
-    carrier = Recorded(made, folder / "cloud" / "journal", RUN)
-    simulation = Simulation(Scenario.model_validate(scenario), made, seed, n_workers=1, carrier=carrier)
+    chosen = Scenario.model_validate(scenario)
+    bits = make_setting(chosen, made, seed).world.model_bits
+    carrier = Recorded(made, folder / "cloud" / "journal", RUN, bits)
+    simulation = Simulation(chosen, made, seed, n_workers=1, carrier=carrier)
     for _ in simulation.rounds():
         pass
     return simulation.result().row

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fedloom.deployment import naming
 from fedloom.deployment.book import Names
+from fedloom.deployment.booking import Booking
 from fedloom.deployment.clock import WallClock
 from fedloom.deployment.collecting import Collecting
 from fedloom.deployment.journal import Journal, Noted
@@ -21,10 +22,12 @@ from fedloom.deployment.measured import Measured
 from fedloom.deployment.orders import Order, Outbox
 from fedloom.deployment.recipes import Recipe
 from fedloom.deployment.recorded import in_lockstep, unforeseen
+from fedloom.deployment.sight import Sight
 from fedloom.deployment.silence import Silence
 from fedloom.deployment.store import Store
 from fedloom.deployment.took import NOTHING, Took
 from fedloom.deployment.waves import Waves
+from fedloom.fleet import Snapshot
 from fedloom.methods import Method
 from fedloom.mixing import ByRows
 from fedloom.protocol.messages import OnTheWay, Part, Send
@@ -52,6 +55,7 @@ class Conductor:
         *,
         patience_s: float | None = None,
         quorum: float = 0.0,
+        model_bits: float | None = None,
     ) -> None:
         self.method, self.store, self.journal, self.n_params = method, store, journal, n_params
         self.lock = threading.Condition(threading.RLock())
@@ -71,6 +75,8 @@ class Conductor:
         self._reports: dict[int, tuple[set[str], float]] = {}  # by group: names that are not here yet, not before
         self._scheduled: set[int] = set()
         self.measures = Measured(journal)
+        self.sight = Sight(measures=not in_lockstep(method), model_bits=model_bits or 32.0 * n_params)
+        self.booking: Booking | None = None
         self.on_scene: Callable[[Scene], None] | None = None
         """Told of the scene when clients are sent to work; they then compute for as long as the fleet says."""
 
@@ -96,6 +102,9 @@ class Conductor:
                 self._train(dispatch, j, ticket[client], self._stations(scene, client), lasts_s)
                 job, sent = (client, ticket[client]), action.parts[0].load.sent
                 self.measures.sent(job, action.group, sent, j, int(dispatch.n_steps[j]))
+                self.sight.sent(job, scene, int(dispatch.n_steps[j]))
+                if self.booking is not None:
+                    self.booking.sent(job, scene, float(sent.compute_s[j]))
             return unforeseen(action, event)
 
     def merged(self, part: Part, scene: Scene, model: Model) -> None:
@@ -146,6 +155,9 @@ class Conductor:
         self.measures.handed_down(group, predicted_s)
         return 0.0 if self.method.edge.box_s is None else self.clock.since_s()
 
+    def seen(self, now: Snapshot, step_s: NDArray[np.float64]) -> tuple[Snapshot, NDArray[np.float64]]:
+        return self.sight.seen(now, step_s)
+
     def known(self, model: Model) -> None:
         Looking(self).mark([model])
 
@@ -172,8 +184,11 @@ class Conductor:
                     client, ticket = self._ticket.pop(order["name"])
                     self.journal.measured(client, ticket, took)
                     self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
-                case "merge" | "hold":
-                    self.journal.confirms(order_id)
+                case "merge" | "hold" | "report":
+                    if order["do"] != "report":
+                        self.journal.confirms(order_id)
+                    if took.fetched is not None or took.sent is not None:
+                        self.journal.moves(node, took)
                     if order["do"] == "merge":
                         self.names.done(order["name"])
             self._check_reports()
@@ -303,12 +318,18 @@ class Conductor:
         match what:
             case Reporting(group):
                 self._scheduled.add(group)
+                if self.booking is not None:
+                    self.booking.reported()
             case Left(client):
                 for one in client:
                     self._withdraw(one)
+                    self.sight.left(one)
             case Delivered(client, ticket):
                 for pair in zip(client, ticket):
                     self.measures.delivered(pair, at_s)
+                    self.sight.delivered(pair, self.journal.took.get(pair))
+                    if self.booking is not None:
+                        self.booking.delivered(pair)
 
     def _withdraw(self, client: int) -> None:
         node = naming.device(client)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedloom.deployment.store import NotThisRun
-from fedloom.deployment.took import Took
+from fedloom.deployment.took import Took, numbered
 from fedloom.gate import Refused
 from fedloom.simulator.clock import Arrival, Delivered, Happening, Left, Opening, Reporting, Waking
 
@@ -47,6 +47,7 @@ class Journal:
         self.confirmed: set[str] = set()
         self.took: dict[tuple[int, int], Took] = {}
         self.carried: dict[tuple[str, str], list[int]] = {}
+        self.moved: list[tuple[str, Took]] = []
         self._lock, self._flushed = threading.Lock(), True
         path.parent.mkdir(parents=True, exist_ok=True)
         end = self._read(path, identity) if path.exists() else 0
@@ -71,7 +72,9 @@ class Journal:
             self.confirmed.update(line.get("done", []))
             if "took" in line:
                 client, ticket, *numbers = line["took"]
-                self.took[client, ticket] = Took(*numbers)
+                self.took[client, ticket] = numbered(numbers)
+            if "moved" in line:
+                self.moved.append((line["moved"][0], numbered(line["moved"][1:])))
             if "carried" in line:
                 self._add(*line["carried"])
             end = stop + 1
@@ -87,7 +90,12 @@ class Journal:
     def measured(self, client: int, ticket: int, took: Took) -> None:
         """What a client has measured itself in a job."""
         self.took[client, ticket] = took
-        self._write({"took": [client, ticket, took.fetch_s, took.train_s, took.send_s, took.joules]})
+        self._write({"took": [client, ticket, *took.numbers()]})
+
+    def moves(self, station: str, took: Took) -> None:
+        """A station has got a model from the cloud, or sent one there."""
+        self.moved.append((station, took))
+        self._write({"moved": [station, *took.numbers()]})
 
     def carries(self, node: str, carried: Mapping[str, Sequence[int]]) -> None:
         """What a node has sent to others and got from them since it told the last time."""

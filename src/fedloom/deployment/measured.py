@@ -84,10 +84,15 @@ class Measured:
                 line.fetch_s, line.train_s, line.send_s, line.joules = took[:4]
 
     def report(
-        self, *, counted_bytes: int, carried_bytes: int, wire: Mapping[tuple[str, str], int] | None
+        self,
+        *,
+        counted_bytes: int,
+        carried_bytes: int,
+        hops: list[dict[str, Any]],
+        wire: Mapping[tuple[str, str], int] | None,
     ) -> dict[str, Any]:
-        """All of it, as JSON. counted_bytes: of a model by the scenario; carried_bytes: of its values. wire: bytes that went over
-        every link with all headers, where links were shaped."""
+        """All of it, as JSON. counted_bytes: of a model by the scenario; carried_bytes: of its values. hops: the ledger, predicted
+        and measured. wire: bytes that went over every link with all headers, where links were shaped."""
         names = [field.name for field in fields(Line)]
         rows = [asdict(line) for line in self.lines.values()]
         carried = [
@@ -97,6 +102,7 @@ class Measured:
         return {
             "model": {"counted_bytes": counted_bytes, "carried_bytes": carried_bytes},
             "jobs": {name: [row[name] for row in rows] for name in names},
+            "hops": hops,
             "carried": carried,
             "wire": None if wire is None else [{"from": a, "to": b, "bytes": n} for (a, b), n in sorted(wire.items())],
         }

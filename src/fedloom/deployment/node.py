@@ -32,6 +32,8 @@ WAIT_S = 20.0  # an answer may be held back so long for something to come
 CALL_S = 60.0
 POLL_S = 2.0  # after so long an order that was lost is given again
 AGAIN_S = 1.0
+Got = tuple[float, int]
+"""Seconds that a model took to come, and its bytes."""
 LOOK_S = 0.5  # what is waited for is looked for so often, also if nobody says that it has come
 
 
@@ -224,7 +226,10 @@ class Node:
                 began_s = time.monotonic()
                 names = [order["name"], *([naming.begun(order["name"])] if order["begun"] else [])]
                 await asyncio.gather(self._saved(*names), *(self._put_all(station, names) for station in order["to"]))
-                self._took[order["id"]] = took._replace(send_s=time.monotonic() - began_s)
+                others = [station for station in order["to"] if station != self.name]
+                n_bytes = len(others) * sum(self.store[name].nbytes for name in names)
+                if took.train_s is not None:
+                    self._took[order["id"]] = took._replace(send_s=time.monotonic() - began_s, sent=n_bytes)
             case "deliver":
                 for station in order["to"]:
                     await self._put(station, order["name"], await self._need(order["name"]))
@@ -234,9 +239,15 @@ class Node:
                 await self._merge(order)
                 await self._saved(order["name"])
             case "hold":
-                await self.keep(order["name"], await self._get(order["from"], order["name"], []))
+                got: list[Got] = []
+                await self.keep(order["name"], await self._get(order["from"], order["name"], got))
+                if got and order["from"] == CLOUD:
+                    self._took[order["id"]] = Took(fetch_s=got[0][0], fetched=got[0][1])
             case "report":
-                await self._put(CLOUD, order["name"], await self._need(order["name"]))
+                row = await self._need(order["name"])
+                began_s = time.monotonic()
+                await self._put(CLOUD, order["name"], row)
+                self._took[order["id"]] = Took(send_s=time.monotonic() - began_s, sent=row.nbytes)
             case other:
                 raise ValueError(f"{self.name} cannot {other!r}; its version is too old for this cloud")
 
@@ -247,8 +258,8 @@ class Node:
         needed = [name, naming.begun(name)] if order["begun"] else [name]
         if all(n in self.store for n in needed):
             return NOTHING
-        fetched_s: list[float] = [0.0]
-        start = await self._made(order["start"], fetched_s)
+        got: list[Got] = []
+        start = await self._made(order["start"], got)
         began_s, before_j = time.monotonic(), None if self.meter is None else self.meter()
         row = await asyncio.to_thread(
             self._working.train,
@@ -263,7 +274,8 @@ class Node:
         self.store.hold(name, row)
         await self.stir()
         joules = None if self.meter is None or before_j is None else max(0.0, self.meter() - before_j)
-        return Took(max(fetched_s), time.monotonic() - began_s, None, joules)
+        took = Took(train_s=time.monotonic() - began_s, joules=joules)
+        return took._replace(fetch_s=max((s for s, _ in got), default=0.0), fetched=sum(n for _, n in got))
 
     async def _feature(self, order: Mapping[str, Any]) -> None:
         layers = order["layers"]
@@ -293,15 +305,15 @@ class Node:
         await self.stir()  # what was merged can be merged again: nobody need wait until it is on disk
         self.merged.extend(name for name in rows if name[0] in "us")
 
-    async def _made(self, recipe: Recipe, fetched_s: list[float]) -> Row:
-        return mixed(recipe, await self._leaves(recipe, fetched_s), self.method)
+    async def _made(self, recipe: Recipe, got: list[Got]) -> Row:
+        return mixed(recipe, await self._leaves(recipe, got), self.method)
 
-    async def _leaves(self, recipe: Recipe, fetched_s: list[float]) -> dict[str, Row]:
+    async def _leaves(self, recipe: Recipe, got: list[Got]) -> dict[str, Row]:
         places = dict(reversed([*leaves(recipe)]))  # the first place of each
-        rows = [self._need(name) if at == self.name else self._get(at, name, fetched_s) for name, at in places.items()]
+        rows = [self._need(name) if at == self.name else self._get(at, name, got) for name, at in places.items()]
         return dict(zip(places, await asyncio.gather(*rows)))
 
-    async def _get(self, node: str, name: str, fetched_s: list[float]) -> Row:
+    async def _get(self, node: str, name: str, got: list[Got]) -> Row:
         """A model from another node, as soon as that has it; the seconds it took, less those that it was waited for there."""
         if (here := self._here(name)) is not None:
             return here
@@ -310,13 +322,14 @@ class Node:
             reply = await until_reached(self, node, Letter("fetch", {"name": name, "wait_s": WAIT_S / 2}), CALL_S)
             if reply.fields.get("there"):
                 held_s = reply.number("held_s", least=0, most=CALL_S)
-                fetched_s.append(max(0.0, time.monotonic() - began_s - held_s))
+                took_s = max(0.0, time.monotonic() - began_s - held_s)
                 row = reply.arrays.get("row")
                 try:
                     self.check_row(name, row)
                 except Refusal as error:
                     raise ValueError(f"{node} has sent what is no model: {error}") from None
                 assert row is not None
+                got.append((took_s, row.nbytes))
                 return row
 
     async def _put_all(self, node: str, names: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from fedloom.deployment.booking import Booking
 from fedloom.deployment.bundles import REVOKED, Bundle, RevokedList, read_bundle
 from fedloom.deployment.certificates import Credentials
 from fedloom.deployment.cloud import CloudDesk, conduct
@@ -19,6 +20,7 @@ from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.letters import MOST_HEADER, Letter
 from fedloom.deployment.logs import Log
+from fedloom.deployment.meters import meter_of
 from fedloom.deployment.metrics import shown
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
@@ -114,13 +116,14 @@ async def _node(
     client = client_of(bundle.name)
     engine = None if client is None else make_engine(setting.task, setting.rule, bundle.seed, 1, bundle.engine)[0]
     worker = None if client is None or engine is None else Worker(client, setting, engine)
+    meter = None if client is None else meter_of(bundle.meter, bundle.name)
     n_params = rows.n_values(setting.model)
     store = Store(folder / STATE, bundle.run)
     log("started", run=bundle.run, kept=len(store.names), damaged=store.damaged)
     try:
         traffic = Traffic()
         async with _linked(bundle, credentials, n_params, traffic) as link:
-            node = Node(bundle.name, method, store, link, log, n_params, worker=worker, traffic=traffic)
+            node = Node(bundle.name, method, store, link, log, n_params, worker=worker, traffic=traffic, meter=meter)
             async with (
                 _served(bundle, credentials, node, lambda: node.revoked, n_params, log),
                 _with(shown(log, node.gauges, metrics)),
@@ -147,8 +150,17 @@ async def _cloud(
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED))
     own = own_task(bundle.task, bundle.name)
     n_params = rows.n_values(make_setting(scenario, method, bundle.seed, **own).model)
-    conductor = Conductor(method, journal, store, n_params, patience_s=bundle.patience_s, quorum=bundle.quorum)
+    conductor = Conductor(
+        method,
+        journal,
+        store,
+        n_params,
+        patience_s=bundle.patience_s,
+        quorum=bundle.quorum,
+        model_bits=scenario.model_bits,
+    )
     simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own)
+    conductor.booking = Booking(lambda: simulation.federation.ledger, simulation.world.model_bytes, journal)
     shaped = None if network is None else Shaped(network, simulation.world.model_bits, 32.0 * n_params)
     conductor.on_scene = shaped
     try:
@@ -164,7 +176,9 @@ async def _cloud(
                 if await conduct(desk, simulation, lambda sim: _recorded(sim, label, folder / RECORD, log, on_round)):
                     wire = None if shaped is None else shaped.carried()
                     sizes = {"counted_bytes": simulation.world.model_bytes, "carried_bytes": 4 * n_params}
-                    write_measured(folder / RECORD, conductor.measures.report(**sizes, wire=wire))
+                    write_measured(
+                        folder / RECORD, conductor.measures.report(**sizes, hops=conductor.booking.table(), wire=wire)
+                    )
     finally:
         journal.close()
 

@@ -95,7 +95,9 @@ class Driver:
         self.held = Held(method, world, first, keep_devices)
         self.scenes = Scenes(method, world, self.machines)
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
-        self.regrouping = Regrouping(method, world, self.clock, devices, self.held, self.ledger, features, decisions)
+        self.regrouping = Regrouping(
+            method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
+        )
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
         self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger)
