@@ -242,6 +242,7 @@ class Conductor:
         client, start = int(dispatch.client[j]), dispatch.starts[int(dispatch.start[j])]
         name, node = _update(dispatch, j), naming.device(client)
         recipe = self._recipe(start, stations, node)
+        paced = {} if lasts_s is None else {"lasts_s": float(lasts_s[j]), "also": self._from_all(recipe, stations)}
         self._sent_to[name] = set(stations)
         weakref.finalize(dispatch, self._sent_to.pop, name, None)
         if (client, ticket) in self._delivered:
@@ -258,7 +259,7 @@ class Conductor:
                 "lr_step": start.steps,
                 "to": stations,
                 "begun": isinstance(self.method.merge_edge, ByRows),
-                **({} if lasts_s is None else {"lasts_s": float(lasts_s[j])}),
+                **paced,
             },
         )
 
@@ -281,6 +282,14 @@ class Conductor:
         if not has:
             self._hold(name, stations[0])
         return {"n": name, "at": (has or stations)[0]}
+
+    def _from_all(self, recipe: Recipe, stations: Sequence[str]) -> list[str]:
+        """Stations that have the same model as the one it is fetched from: by the clock of the simulator it comes from each."""
+        others = [s for s in stations if s != recipe["at"]] if "n" in recipe else []
+        for station in others:
+            if station not in self.names.at[recipe["n"]]:
+                self._hold(recipe["n"], station)
+        return others
 
     def _hold(self, name: str, station: str) -> None:
         places = self.names.at[name]

@@ -89,10 +89,10 @@ class Measured:
         counted_bytes: int,
         carried_bytes: int,
         hops: list[dict[str, Any]],
-        wire: Mapping[tuple[str, str], int] | None,
+        wire: Mapping[str, int] | None,
     ) -> dict[str, Any]:
-        """All of it, as JSON. counted_bytes: of a model by the scenario; carried_bytes: of its values. hops: the ledger, predicted
-        and measured. wire: bytes that went over every link with all headers, where links were shaped."""
+        """As JSON. counted_bytes: of a model by the scenario; carried_bytes: of its values. hops: the ledger, predicted
+        and measured. wire: bytes that every node has sent with all headers, where links were shaped."""
         names = [field.name for field in fields(Line)]
         rows = [asdict(line) for line in self.lines.values()]
         carried = [
@@ -104,5 +104,5 @@ class Measured:
             "jobs": {name: [row[name] for row in rows] for name in names},
             "hops": hops,
             "carried": carried,
-            "wire": None if wire is None else [{"from": a, "to": b, "bytes": n} for (a, b), n in sorted(wire.items())],
+            "wire": None if wire is None else [{"node": node, "bytes": n} for node, n in wire.items()],
         }

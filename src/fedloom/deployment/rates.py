@@ -38,8 +38,8 @@ class Shaped:
             self._scene = scene
             self._shaper.shape(link_rates(scene, self._model_bits, self._wire_bits))
 
-    def carried(self) -> dict[Pair, int]:
-        """Bytes that went over every link so far, with all headers."""
+    def carried(self) -> dict[str, int]:
+        """Bytes that every node has sent so far, with all headers."""
         return self._shaper.carried()
 
 

@@ -174,11 +174,11 @@ async def _cloud(
             ):
                 label = label_of(bundle.method, bundle.clusters)
                 if await conduct(desk, simulation, lambda sim: _recorded(sim, label, folder / RECORD, log, on_round)):
-                    wire = None if shaped is None else shaped.carried()
-                    sizes = {"counted_bytes": simulation.world.model_bytes, "carried_bytes": 4 * n_params}
-                    write_measured(
-                        folder / RECORD, conductor.measures.report(**sizes, hops=conductor.booking.table(), wire=wire)
-                    )
+                    if conductor.measures.lines:  # none if the run was over before this start
+                        sizes = {"counted_bytes": simulation.world.model_bytes, "carried_bytes": 4 * n_params}
+                        wire = None if shaped is None else shaped.carried()
+                        found = conductor.measures.report(**sizes, hops=conductor.booking.table(), wire=wire)
+                        write_measured(folder / RECORD, found)
     finally:
         journal.close()
 
