@@ -173,12 +173,14 @@ async def _cloud(
                 _with(shown(log, desk.gauges, metrics)),
             ):
                 label = label_of(bundle.method, bundle.clusters)
-                if await conduct(desk, simulation, lambda sim: _recorded(sim, label, folder / RECORD, log, on_round)):
-                    if conductor.measures.lines:  # none if the run was over before this start
-                        sizes = {"counted_bytes": simulation.world.model_bytes, "carried_bytes": 4 * n_params}
-                        wire = None if shaped is None else shaped.carried()
-                        found = conductor.measures.report(**sizes, hops=conductor.booking.table(), wire=wire)
-                        write_measured(folder / RECORD, found)
+                over = await conduct(
+                    desk, simulation, lambda sim: _recorded(sim, label, folder / RECORD, log, on_round)
+                )
+                if over and conductor.measures.lines:  # none if the run was over before this start
+                    sizes = {"counted_bytes": simulation.world.model_bytes, "carried_bytes": 4 * n_params}
+                    wire = None if shaped is None else shaped.carried()
+                    found = conductor.measures.report(**sizes, hops=conductor.booking.table(), wire=wire)
+                    write_measured(folder / RECORD, found)
     finally:
         journal.close()
 
