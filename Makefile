@@ -8,8 +8,9 @@ READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' '
 
 TOOLS := $(VENV)/.tools
 BROWSER := $(VENV)/.browser
+NETWORK := $(VENV)/.network
 
-.PHONY: install setup browser docs demo test test-full check format bench sanitize clean
+.PHONY: install setup browser network docs demo test test-full check format bench sanitize clean
 
 install: $(READY)
 setup: $(READY) $(TOOLS)
@@ -41,6 +42,20 @@ $(BROWSER): | $(READY)
 	fi
 	@touch $(BROWSER)
 
+# Deployments are tested in networks of their own, which are made with ip and tc, as root. Where these are not there and cannot be
+# installed, those tests are left out and say so.
+network: $(NETWORK)
+
+$(NETWORK): | $(READY)
+	@if command -v ip >/dev/null && command -v tc >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends iproute2 >/dev/null; then :; \
+	else \
+		echo "no ip and tc for the tests of shaped networks, they are left out; to run them, as root:"; \
+		echo "  apt-get install -y --no-install-recommends iproute2"; \
+	fi
+	@touch $(NETWORK)
+
 # The site, in build/site; open build/site/index.html
 docs: setup
 	$(BIN)/python -m mkdocs build --strict
@@ -48,11 +63,11 @@ docs: setup
 demo: install
 	$(BIN)/fedloom demo
 
-test: setup browser
+test: setup browser network
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
 
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup browser
+test-full: setup browser network
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -75,6 +90,7 @@ bench: setup
 	$(BIN)/python benchmarks/proximity.py
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/deploy.py
 
 # The native kernels under the address and undefined-behaviour sanitizers, through their tests: the installed builds are
 # exchanged for the time of the run.

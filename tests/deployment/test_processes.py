@@ -7,7 +7,6 @@ import sys
 import time
 
 import numpy as np
-import polars
 import pytest
 import yaml
 from safetensors.numpy import load_file
@@ -17,6 +16,11 @@ from fedloom.deployment.bundles import make_bundles, read_bundle
 from fedloom.deployment.local import free_ports, started
 from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.roster import roster_of
+from fedloom.record.measured import bytes_by_device, hop_amounts, jobs_of
+from fedloom.record.report import write_report
+from fedloom.record.runs import read_run
+from fedloom.record.timeline import does_not_add_up
+from fedloom.record.verify import verify
 from fedloom.simulator import Scenario, make_method
 from fedloom.training import rows
 from small import for_method
@@ -136,17 +140,33 @@ def test_addresses_are_on_loopback_and_devices_without_clusters_do_not_listen(tm
 
 
 @pytest.mark.slow
-def test_predicted_stands_beside_measured(tmp_path):
+def test_predicted_stands_beside_measured(tmp_path, monkeypatch):
+    (tmp_path / "my_meter.py").write_text(
+        "import time\ndef joules(node):\n    return 1000.0 * time.monotonic()\n"  # a kilowatt
+    )
+    monkeypatch.chdir(tmp_path)
     scenario, method = for_method("hierfedavg", cloud_rounds=2)
-    bundle = bundles(tmp_path / "all", scenario, method)
+    scenario["model_bits"] = 8 * 1000
+    bundle = bundles(tmp_path / "all", scenario, method, meter="my_meter:joules")
     with started(tmp_path / "all", bundle.roster) as processes:
         ended(processes, tmp_path / "all")
-    table = json.loads((tmp_path / "all" / CLOUD / "measured.json").read_text())
-    assert [line["client"] for line in table] == list(range(6))
-    for line in table:
-        assert line["jobs"] == 4
-        assert 0.2 <= line["train_s"]["predicted"] <= 0.8  # two steps of 0.1 to 0.4 s
-        assert 0 < line["train_s"]["measured"] < line["round_s"]["measured"]
-    timeline = polars.read_parquet(tmp_path / "all" / CLOUD / "record" / "timeline.parquet")
-    assert (timeline["arrival_s"] > timeline["start_s"]).all()
-    assert (timeline["merged_s"] >= timeline["arrival_s"]).all()
+    folder = tmp_path / "all" / CLOUD / "record"
+    run = read_run(folder)
+    jobs = jobs_of(run.measured)
+    assert len(jobs) == 6 * 4 and {job["client"] for job in jobs} == set(range(6))
+    for job in jobs:
+        assert 0.2 <= job["predicted_train_s"] <= 0.8  # two steps of 0.1 to 0.4 s
+        assert 0 < job["train_s"] < job["all_s"]
+        assert job["joules"] >= 900 * job["train_s"]
+    assert (run.timeline["arrival_s"] > run.timeline["start_s"]).all()
+    assert (run.timeline["merged_s"] >= run.timeline["arrival_s"]).all()
+    hops = hop_amounts(run.measured)
+    up = hops["device_edge", "up"]["bytes"]
+    assert (up.predicted, up.measured) == (24 * 1000, 24 * 4 * 108)  # counted by the scenario, and the values that went
+    trained_j = sum(job["joules"] for job in jobs)
+    assert hops["computing", ""]["energy_j"].measured == pytest.approx(trained_j)
+    assert sum(sent for sent, _ in bytes_by_device(run.measured).values()) == 24 * 4 * 108
+    assert does_not_add_up(run) == [] and verify(folder).sound
+    page = write_report([run], folder / "report.html").read_text()
+    assert "Predicted beside measured" in page and "Does not add up" not in page
+    assert "A model is counted as 1,000 bytes and carried as 432." in page
