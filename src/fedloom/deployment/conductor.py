@@ -20,7 +20,7 @@ from fedloom.deployment.journal import Journal, Noted
 from fedloom.deployment.looking import Looking
 from fedloom.deployment.measured import Measured
 from fedloom.deployment.orders import Order, Outbox
-from fedloom.deployment.recipes import Recipe
+from fedloom.deployment.recipes import Recipe, leaves
 from fedloom.deployment.recorded import in_lockstep, unforeseen
 from fedloom.deployment.sight import Sight
 from fedloom.deployment.silence import Silence
@@ -283,13 +283,15 @@ class Conductor:
             self._hold(name, stations[0])
         return {"n": name, "at": (has or stations)[0]}
 
-    def _from_all(self, recipe: Recipe, stations: Sequence[str]) -> list[str]:
-        """Stations that have the same model as the one it is fetched from: by the clock of the simulator it comes from each."""
-        others = [s for s in stations if s != recipe["at"]] if "n" in recipe else []
-        for station in others:
-            if station not in self.names.at[recipe["n"]]:
-                self._hold(recipe["n"], station)
-        return others
+    def _from_all(self, recipe: Recipe, stations: Sequence[str]) -> list[tuple[str, str]]:
+        """What else is fetched, and where: of several stations with one model one would do, but by the clock of the simulator it
+        comes from each."""
+        (name, _), *_ = found = list(leaves(recipe))
+        others = [station for station in stations if station not in {at for _, at in found}]
+        for station in others if naming.is_model(name) else []:
+            if station not in self.names.at[name]:
+                self._hold(name, station)
+        return [(name, station) for station in others if naming.is_model(name)]
 
     def _hold(self, name: str, station: str) -> None:
         places = self.names.at[name]

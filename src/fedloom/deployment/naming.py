@@ -76,6 +76,10 @@ def is_value(name: str) -> bool:
     return _VALUE.fullmatch(name) is not None
 
 
+def is_model(value: str) -> bool:
+    return value.startswith("m-")
+
+
 def owner(value: str) -> int | None:
     """The client that alone may send a value; None for models."""
     kind, *numbers = value.split("-")

@@ -259,7 +259,7 @@ class Node:
         if all(n in self.store for n in needed):
             return NOTHING
         got: list[Got] = []
-        again = (self._get(at, order["start"]["n"], got) for at in order.get("also", []))
+        again = (self._get(at, other, got) for other, at in order.get("also", []))
         start, *_ = await asyncio.gather(self._made(order["start"], got), *again)
         began_s, before_j = time.monotonic(), None if self.meter is None else self.meter()
         row = await asyncio.to_thread(

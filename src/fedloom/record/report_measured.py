@@ -50,7 +50,7 @@ def _of_run(run: Run, number: int, figures: Figures) -> str:
         f"Every edge round, from when clients were sent until the last was back. {_ratio_words(run)}",
     )
     return (
-        f"{figure}{_hops_table(run)}"
+        f"{figure}<div class='gap'></div>{_hops_table(run)}"
         f'<details class="print" open><summary>{escape(name)} by device</summary>{_device_table(run)}</details>'
     )
 
@@ -157,17 +157,17 @@ def _device_table(run: Run) -> str:
     rows = []
     for client, parts in list(devices.items())[:MOST_DEVICES]:
         sent, got = carried.get(client, (0, 0))
-        cells = "".join(_pair(parts[part], "airtime_s") for part in PARTS)
+        cells = "".join(_pair(parts[part], "airtime_s", ratio=part == "all_s") for part in PARTS)
         rows.append(
             f"<tr><th>{client}</th>{cells}<td>{AXES['bytes'].text(sent)}</td><td>{AXES['bytes'].text(got)}</td></tr>"
         )
     totals = [sum(pair[i] for pair in carried.values()) for i in range(2)]
-    empty = "<td></td>" * (3 * len(PARTS))
+    empty = "<td></td>" * (2 * len(PARTS) + 1)
     rows.append(
         f'<tr class="total"><th>all</th>{empty}<td>{AXES["bytes"].text(totals[0])}</td>'
         f"<td>{AXES['bytes'].text(totals[1])}</td></tr>"
     )
-    heads = "".join(f"<th>{WORDS[part]}, predicted</th><th>measured</th><th>ratio</th>" for part in PARTS)
+    heads = "".join(f"<th>{WORDS[part]}, predicted</th><th>measured</th>" for part in PARTS) + "<th>ratio</th>"
     more = len(devices) - MOST_DEVICES
     note = f"{more} more devices are not shown. " if more > 0 else ""
     return (
@@ -178,9 +178,10 @@ def _device_table(run: Run) -> str:
     )
 
 
-def _pair(beside: Beside, name: str) -> str:
-    """Cells: predicted, measured, and their ratio."""
+def _pair(beside: Beside, name: str, ratio: bool = True) -> str:
+    """Cells: predicted, measured, and perhaps their ratio."""
     axis = AXES[{"bytes": "bytes", "airtime_s": "seconds", "energy_j": "joules"}[name]]
     texts = [NEVER if value is None else axis.text(value) for value in (beside.predicted, beside.measured)]
-    ratio = NEVER if beside.ratio is None else f"{beside.ratio:.3f}"
-    return "".join(f"<td>{escape(text)}</td>" for text in (*texts, ratio))
+    if ratio:
+        texts.append(NEVER if beside.ratio is None else f"{beside.ratio:.3f}")
+    return "".join(f"<td>{escape(text)}</td>" for text in texts)
