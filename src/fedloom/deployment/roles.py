@@ -8,6 +8,7 @@ again with the same bundle and goes on.
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ from fedloom.training.choose import make_engine
 
 OnRound = Callable[[int, dict[str, float | int] | None], None]
 STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
+SWITCH_S = 0.001  # a thread that computes lets others answer so often
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
 LOG, STATE, RECORD = "log.jsonl", "state", "record"
 
@@ -81,6 +83,7 @@ def run_role(
     scenario = Scenario.model_validate(dict(bundle.scenario))
     method = method_of(bundle.method, bundle.clusters)
     check_runs(scenario, method)
+    sys.setswitchinterval(SWITCH_S)
     with (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
         program = (
@@ -252,8 +255,6 @@ def _writer(file: Any, echo: bool) -> Callable[[str], object]:
         file.write(line)
         file.flush()
         if echo:
-            import sys
-
             sys.stderr.write(line)
 
     return write
