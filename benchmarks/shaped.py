@@ -27,11 +27,12 @@ CELLS = [
     "task.partition={kind: iid}",
     "training.cloud_rounds=3",
 ]
+MESH = ["fleet.n_devices=8", "training.local_epochs=null", "training.local_steps=4", "training.cloud_rounds=2"]
 RUNS = {
     "hierfedavg": ("cells-overlap", "hierfedavg", CELLS),
     "hhfl": ("cells-overlap", "hhfl", CELLS),
     "ddc": ("disc-100", "ddc", ["fleet.n_devices=8", "fleet.compute.law.value=0.05", "training.cloud_rounds=8"]),
-    "ltc": ("d2d-mesh", "ltc:n_clusters=2:box_s=60", ["fleet.n_devices=8", "training.cloud_rounds=1"]),
+    "ltc": ("d2d-mesh", "ltc:n_clusters=2:box_s=40", MESH),
 }
 
 

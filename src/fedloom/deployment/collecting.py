@@ -38,6 +38,7 @@ class Collecting:
         asked = sorted(results) if kind == "update" else list(range(n_clients))
         with conductor.lock:
             recipe = None if kind in NO_MODEL else {"n": conductor.names.of(start), "at": naming.CLOUD}
+            conductor.features_from = None if recipe is None else recipe["n"]
             for client in asked:
                 self._ask(client, kind, layers, recipe, start, results)
         names = {client: naming.feature(self._n, client) for client in asked}

@@ -77,6 +77,8 @@ class Conductor:
         self.measures = Measured(journal)
         self.sight = Sight(measures=not in_lockstep(method), model_bits=model_bits or 32.0 * n_params)
         self.booking: Booking | None = None
+        self.features_from: str | None = None
+        """The model that clients began with when they trained for a feature last."""
         self.on_scene: Callable[[Scene], None] | None = None
         """Told of the scene when clients are sent to work; they then compute for as long as the fleet says."""
 
@@ -284,14 +286,17 @@ class Conductor:
         return {"n": name, "at": (has or stations)[0]}
 
     def _from_all(self, recipe: Recipe, stations: Sequence[str]) -> list[tuple[str, str]]:
-        """What else is fetched, and where: of several stations with one model one would do, but by the clock of the simulator it
-        comes from each."""
+        """What else is fetched, and where, so that all is carried that the simulator counts: a client fetches from each of its
+        stations, also where one would do because they have the same model, or none because it goes on from what it trained."""
         (name, _), *_ = found = list(leaves(recipe))
+        wanted = name if naming.is_model(name) else self.features_from
+        if wanted is None or self.names.model(wanted) is None:
+            return []
         others = [station for station in stations if station not in {at for _, at in found}]
-        for station in others if naming.is_model(name) else []:
-            if station not in self.names.at[name]:
-                self._hold(name, station)
-        return [(name, station) for station in others if naming.is_model(name)]
+        for station in others:
+            if station not in self.names.at[wanted]:
+                self._hold(wanted, station)
+        return [(wanted, station) for station in others]
 
     def _hold(self, name: str, station: str) -> None:
         places = self.names.at[name]

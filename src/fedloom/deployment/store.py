@@ -7,6 +7,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fedloom.deployment import naming
 from fedloom.deployment.letters import BadLetter, Letter, decode, encode
 
 SUFFIX = ".value"
+_beside = ThreadPoolExecutor(8, "flush")
 _numbers = itertools.count()  # so that no two writers write beside the same place
 MOST_BYTES = 1 << 33
 Array = NDArray[Any]
@@ -117,15 +119,15 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def write_new(path: Path, content: bytes) -> None:
     """Write a file that is not there yet, and whose content says itself whether it is whole. The name is changed before the
-    content is flushed, so that both go to the disk together, in half the time: if the power fails between, what is found there is
-    not whole."""
+    content is flushed, so that both go to the disk together: if the power fails between, what is found there is not whole."""
     beside = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}.part")
     with beside.open("wb") as file:
         file.write(content)
         file.flush()
         beside.replace(path)
+        folder = _beside.submit(flush_folder, path.parent)
         os.fsync(file.fileno())
-    flush_folder(path.parent)
+    folder.result()
 
 
 def flush_folder(folder: Path) -> None:
