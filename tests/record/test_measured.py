@@ -1,7 +1,9 @@
 """Predicted beside measured in a record and its report."""
 
 import json
+from dataclasses import replace
 
+import polars
 import pytest
 
 from fedloom.record.files import FolderError
@@ -18,6 +20,7 @@ from fedloom.record.measured import (
 )
 from fedloom.record.report import write_report
 from fedloom.record.runs import read_run
+from fedloom.record.timeline import dispatches
 from fedloom.record.verify import verify
 from fedloom.simulator import Scenario, Simulation, make_method
 
@@ -115,6 +118,14 @@ def test_what_was_measured_belongs_to_the_record_and_is_shown(folder):
 def test_a_simulated_run_has_no_such_section(folder):
     page = write_report([read_run(folder)], folder / "report.html").read_text()
     assert "Predicted beside measured" not in page and "are simulated." in page
+
+
+def test_an_update_that_never_came_is_drawn_as_it_was_predicted(folder, tmp_path):
+    run = read_run(folder)
+    lost = run.timeline.with_columns(arrival_s=polars.lit(float("nan")), merged_s=polars.lit(None, polars.Float64))
+    found = dispatches(replace(run, timeline=lost), 1)
+    assert found.spans.sum() == pytest.approx(sum(lost[name].sum() for name in ("fetch_s", "compute_s", "upload_s")))
+    write_report([replace(run, timeline=lost)], tmp_path / "report.html")
 
 
 @pytest.mark.parametrize(
