@@ -108,3 +108,28 @@ def test_what_a_kill_left_half_written_is_swept(tmp_path):
 def test_a_name_that_is_none_is_not_kept(tmp_path):
     with pytest.raises(ValueError, match="no name of a value"):
         Store(tmp_path, "run").put("../m-1", np.zeros(1))
+
+
+def test_what_is_put_is_found_only_when_it_is_on_disk_and_what_is_held_before(tmp_path, monkeypatch):
+    from fedloom.deployment import store as module
+
+    store, seen = Store(tmp_path, "run"), []
+    write = module.write_new
+
+    def watched(path, content):
+        seen.append("m-1" in store)
+        write(path, content)
+
+    monkeypatch.setattr(module, "write_new", watched)
+    store.put("m-1", np.ones(3, np.float32))
+    assert seen == [False] and "m-1" in store
+    store.hold("m-2", np.ones(3, np.float32))
+    assert "m-2" in store and Store(tmp_path, "run").names == ["m-1"]
+    store.put("m-2", np.zeros(3, np.float32))  # a name stands for one content: it is saved as it was held
+    store.save("m-2")
+    assert len(seen) == 2
+    assert Store(tmp_path, "run")["m-2"].tolist() == [1.0, 1.0, 1.0]
+    store.hold("m-3", np.ones(3, np.float32))
+    store.drop(["m-3"])
+    store.save("m-3")
+    assert Store(tmp_path, "run").names == ["m-1", "m-2"]

@@ -73,30 +73,32 @@ class Store:
         return sorted(self._arrays)
 
     def hold(self, name: str, array: Array) -> None:
-        """Have an array in memory, from where it can be made again if it is lost before `save`. What is there stays, as a name
-        stands for one content."""
-        if name in self._arrays:
-            return
-        if not naming.is_value(name):
-            raise ValueError(f"{name!r} is no name of a value")
-        kept = np.array(array)
-        kept.flags.writeable = False
-        self._unsaved.add(name)
-        self._arrays[name] = kept
+        """Have in memory what can be made again, if it is lost before `save`. What is there stays, as a name stands for one
+        content."""
+        if name not in self._arrays:
+            kept = _kept(name, array)
+            self._unsaved.add(name)
+            self._arrays[name] = kept
 
     def save(self, name: str) -> None:
         """What is held is on disk when this returns; nothing is done for what is there already, or dropped."""
         kept = self._arrays.get(name)
-        if kept is None or name not in self._unsaved:
-            return
-        fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
-        write_new(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
-        self._unsaved.discard(name)
+        if kept is not None and name in self._unsaved:
+            self._write(name, kept)
+            self._unsaved.discard(name)
 
     def put(self, name: str, array: Array) -> None:
-        """Keep an array: it is on disk when this returns."""
-        self.hold(name, array)
-        self.save(name)
+        """Keep an array: it is on disk when this returns, and not found here before."""
+        if name in self._arrays:
+            self.save(name)
+            return
+        kept = _kept(name, array)
+        self._write(name, kept)
+        self._arrays[name] = kept
+
+    def _write(self, name: str, kept: Array) -> None:
+        fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
+        write_new(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
 
     def drop(self, names: Iterable[str]) -> None:
         """Nobody needs these any more."""
@@ -104,6 +106,15 @@ class Store:
             self._unsaved.discard(name)
             if self._arrays.pop(name, None) is not None:
                 (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
+
+
+def _kept(name: str, array: Array) -> Array:
+    """A copy that nobody changes."""
+    if not naming.is_value(name):
+        raise ValueError(f"{name!r} is no name of a value")
+    kept = np.array(array)
+    kept.flags.writeable = False
+    return kept
 
 
 def write_whole(path: Path, content: bytes) -> None:
