@@ -15,7 +15,7 @@ from fedloom.deployment import naming
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.took import Took
 from fedloom.simulator.exchange import Leg, Way
-from fedloom.simulator.ledger import DIRECTIONS, HOPS, Bill, Ledger, Shares
+from fedloom.simulator.ledger import DIRECTIONS, HOPS, Bill, Ledger, Note, Shares
 from fedloom.simulator.scene import Scene
 
 AMOUNTS = ("bytes", "airtime_s", "energy_j")
@@ -81,7 +81,8 @@ class Booking:
         more_j = joules - job.compute_s * power_w
         who = np.flatnonzero(job.scene.topology.cover[:, client])
         self._ledger().compute(more_s, more_j)
-        self._ledger().note("computing", "", Shares.of(who, airtime_s=more_s / len(who), energy_j=more_j / len(who)))
+        shares = Shares.of(who, airtime_s=more_s / len(who), energy_j=more_j / len(who))
+        self._ledger().pay([Note(shares)])
         self._note("computing", "", {"airtime_s": more_s, "energy_j": more_j})
 
     def _carried(self, way: Way, who: int, seconds: float | None, n_bytes: int | None) -> None:
@@ -113,7 +114,7 @@ class Booking:
             energy_j=energy_j,
             shares=shares,
         )
-        self._ledger().pay(bill)
+        self._ledger().pay([bill])
         self._note(leg.hop, direction, {"bytes": n_bytes, "airtime_s": airtime_s, "energy_j": energy_j})
 
     def _note(self, hop: str, direction: str, amounts: Mapping[str, float]) -> None:
