@@ -45,6 +45,7 @@ class Together:
         self.over = asyncio.Event()
         self.row = None
         self.logs = {}
+        self.rounds = []  # cloud rounds that are over, of all lives
         self.die_after = []  # cloud rounds after whose checkpoint the cloud dies, once
         self.ended = threading.Event()
         self.ended.set()
@@ -128,6 +129,7 @@ class Together:
                 checkpoint = choose_checkpoint(folder, RUN).checkpoint
                 for _ in simulation.rounds(checkpoint):
                     save_checkpoint(folder, simulation.checkpoint(), RUN)
+                    self.rounds.append(simulation.cloud_rounds_done)
                     if simulation.cloud_rounds_done in self.die_after:
                         self.die_after.remove(simulation.cloud_rounds_done)
                         raise Stopped

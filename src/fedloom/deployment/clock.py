@@ -37,6 +37,8 @@ class WallClock:
         self._here: deque[Happening] = deque()
         self._began_s = time.monotonic() - (self.replay[-1][0] if self.replay else 0.0)
         self._stopped = False
+        self.live = False
+        """The journal is gone through, and so is what followed from it."""
 
     def __repr__(self) -> str:
         here, foreseen = list(self._here), self._foreseen
@@ -46,11 +48,6 @@ class WallClock:
     def wall_s(self) -> float:
         """Seconds of the run now."""
         return time.monotonic() - self._began_s
-
-    @property
-    def live(self) -> bool:
-        """The journal is gone through."""
-        return not self.replay
 
     def foresee(self, at_s: float, happening: Happening) -> None:
         with self._changed:
@@ -95,6 +92,9 @@ class WallClock:
                 self._forget(happening)
                 self._noticed(self.now_s, happening)
                 return happening
+            if not self.live:
+                self.live = True
+                self._look_around()
             while True:
                 if self._stopped:
                     raise Stopped

@@ -105,10 +105,17 @@ class CloudDesk:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(left_s):
                     await news.wait()
+        self.conductor.silence.hear(who.name)  # who waits for an answer is there
         if self.over and not orders:
             self._told_over.add(who.name)
         drop = self.conductor.dead(held)
-        fields = {"orders": orders, "drop": drop, "over": self.over and not orders, "revoked": sorted(self.revoked())}
+        fields = {
+            "orders": orders,
+            "withdrawn": self.conductor.withdrawn(who.name, known),
+            "drop": drop,
+            "over": self.over and not orders,
+            "revoked": sorted(self.revoked()),
+        }
         return Letter("orders", fields)
 
     async def _arrived(self, who: Identity, letter: Letter) -> Letter:

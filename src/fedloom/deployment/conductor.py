@@ -17,6 +17,7 @@ from fedloom.deployment.clock import WallClock
 from fedloom.deployment.collecting import Collecting
 from fedloom.deployment.journal import Journal, Noted
 from fedloom.deployment.looking import Looking
+from fedloom.deployment.losses import Losses
 from fedloom.deployment.measured import Measured
 from fedloom.deployment.orders import Order, Outbox
 from fedloom.deployment.recipes import Recipe
@@ -29,7 +30,7 @@ from fedloom.mixing import ByRows
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.book import Dispatch, Model
 from fedloom.simulator.carrying import Collects, Computes
-from fedloom.simulator.clock import Delivered, Left, Reporting
+from fedloom.simulator.clock import Back, Delivered, Left, Lost, Reporting
 from fedloom.simulator.features import Features
 from fedloom.simulator.scene import Scene
 from fedloom.training.engine import Engine
@@ -57,6 +58,7 @@ class Conductor:
         self.outbox = Outbox()
         self.names = Names(store)
         self.silence = Silence(patience_s, quorum)
+        self.losses = Losses(self.silence, self.outbox, self.names)
         self.clock = WallClock(journal, self.lock, self.look_around, self._noticed)
         self.waves = Waves(lockstep=in_lockstep(method))
         self._delivered = {
@@ -86,6 +88,7 @@ class Conductor:
                 ticket.update(zip(part.client.tolist(), part.ticket.tolist()))
             self.names.note(dispatch)
             self.silence.watch(dispatch)
+            self.losses.see(scene.topology)
             for j, client in enumerate(dispatch.client.tolist()):
                 self._train(dispatch, j, ticket[client], self._stations(scene, client))
                 self.measures.sent((client, ticket[client]), action.parts[0].load.sent, j)
@@ -202,9 +205,16 @@ class Conductor:
         with self.lock:
             return [name for name in held if not self.names.alive(name)] if self.clock.live else []
 
+    def withdrawn(self, node: str, known: Collection[str]) -> list[str]:
+        """Those of the orders that a node knows which are not wanted any more."""
+        with self.lock:
+            return [order for order in known if not self.outbox.has(node, order)] if self.clock.live else []
+
     def look_around(self) -> None:
         """Whom to wait for no longer."""
         self._check_reports()
+        for what in self.losses.noticed():
+            self.clock.happened(what)
         for clients in self.silence.given_up(self.outbox):
             for client in clients:
                 self._withdraw(client)
@@ -256,10 +266,11 @@ class Conductor:
         return {"n": name, "at": (has or stations)[0]}
 
     def _hold(self, name: str, station: str) -> None:
-        places = self.names.at[name]
-        source = naming.CLOUD if naming.CLOUD in places else min(places)
-        places.add(station)
-        order_id = f"hold-{name}-{station}"
+        source = self.names.source(name)
+        assert source is not None, f"{name} was with a station that is lost, and is needed"
+        self.names.at[name].add(station)
+        lost = self.losses.times[station]
+        order_id = f"hold-{name}-{station}" + (f"-{lost}" if lost else "")
         if order_id not in self.journal.confirmed:
             self.outbox.add(station, {"id": order_id, "do": "hold", "name": name, "from": source})
 
@@ -294,13 +305,25 @@ class Conductor:
             case Left(client):
                 for one in client:
                     self._withdraw(one)
+            case Lost(kind, host, client):
+                self._lose(naming.station(kind, host), client)
+            case Back(kind, host):
+                self.losses.back(naming.station(kind, host))
             case Delivered(client, ticket):
                 for pair in zip(client, ticket):
                     self.measures.delivered(pair, at_s)
 
+    def _lose(self, station: str, clients: Sequence[int]) -> None:
+        """A station is not waited for any more, nor what clients do for it; what was sent there is not there."""
+        for client in clients:
+            self._withdraw(client)
+        self.losses.lose(station)
+        for places in self._sent_to.values():
+            places.discard(station)
+
     def _withdraw(self, client: int) -> None:
         node = naming.device(client)
-        for order in self.outbox.of(node):
+        for order in self.outbox.waiting().get(node, []):
             if order["do"] == "train":
                 self.outbox.take(node, order["id"])
                 self._ticket.pop(order["name"], None)

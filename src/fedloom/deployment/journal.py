@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from fedloom.deployment.store import NotThisRun
 from fedloom.gate import Refused
-from fedloom.simulator.clock import Arrival, Delivered, Happening, Left, Opening, Reporting, Waking
+from fedloom.simulator.clock import Arrival, Back, Delivered, Happening, Left, Lost, Opening, Reporting, Waking
 
 
 class Spent(NamedTuple):
@@ -30,6 +30,8 @@ _KINDS: dict[str, type[Noted]] = {
     "reporting": Reporting,
     "delivered": Delivered,
     "left": Left,
+    "lost": Lost,
+    "back": Back,
     "spent": Spent,
 }
 _WORDS = {kind: word for word, kind in _KINDS.items()}

@@ -157,6 +157,8 @@ class Node:
                 reply = await until_reached(self, CLOUD, Letter("poll", fields), CALL_S)
                 self.store.drop(reply.words("drop"))
                 self.revoked = frozenset(reply.words("revoked"))
+                for order_id in reply.words("withdrawn"):
+                    self._stop(order_id)
                 for order in reply.fields["orders"]:
                     if order["id"] not in self._tasks:
                         self._tasks[order["id"]] = asyncio.create_task(self._carry_out(order))
@@ -167,6 +169,14 @@ class Node:
             for task in list(self._tasks.values()):
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    def _stop(self, order_id: str) -> None:
+        """An order is not wanted any more: somebody that it needs is not waited for."""
+        task = self._tasks.get(order_id)
+        if task is not None and order_id in self.at_work:
+            del self._tasks[order_id]
+            task.cancel()
+            self.log("withdrawn", order=order_id)
 
     async def call(self, to: str, letter: Letter, timeout_s: float) -> Letter:
         """To another node, or to this one."""

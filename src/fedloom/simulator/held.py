@@ -93,6 +93,15 @@ class Held:
                 steps = max(self.model.steps, own.steps)
                 self.edges[n] = combine([(self.model, 1 - share), (own, share)], [], steps=steps)
 
+    def lose(self, aggregators: Ints) -> None:
+        """What aggregators made since they were last handed a model is gone: they have that again; without a cloud, what they
+        showed last."""
+        if self._method.cloud.exists:
+            self.hand_down(aggregators)
+            return
+        for n in aggregators.tolist():
+            self.edges[n] = self.reported[n]
+
     def different(self, aggregators: Ints) -> Ints:
         """One of the aggregators on each host for every model that differs from the others there: what has to be sent."""
         host = self.topology.host
