@@ -20,12 +20,12 @@ def without(method, absent, folder, *, comes_after=None, restart_after=None, clo
         together = Together(scenario, text, folder, patience_s=PATIENCE_S, absent=absent)
         running = asyncio.create_task(together.run())
         if restart_after is not None:
-            while not happened(folder, Lost):
+            while not happened(folder, Lost) and not running.done():
                 await asyncio.sleep(0.02)
             await asyncio.sleep(restart_after)
             await together.restart("cloud")
         if comes_after is not None:
-            while len(together.rounds) < comes_after:
+            while len(together.rounds) < comes_after and not running.done():
                 await asyncio.sleep(0.02)
             for name in absent:
                 together.start(name)

@@ -169,14 +169,17 @@ class Driver:
         now_s = self.clock.now_s
         match happening:
             case Opening(i):
-                if machines.edges[i].rounds_left == 0:  # its aggregators were lost meanwhile
+                if (
+                    i >= len(machines.edges) or machines.edges[i].rounds_left == 0
+                ):  # its aggregators were lost meanwhile
                     return
                 index = machines.next_index(i)
                 scene = self._advance(index)
                 attendance = self.scenes.now if self.method.edge.at_once else scene
                 self._tell(i, Open(now_s, index - 1, attendance))
             case Waking(i, edge_round):
-                self._tell(i, Due(now_s, edge_round))
+                if i < len(machines.edges):  # else it is of a group that is no more
+                    self._tell(i, Due(now_s, edge_round))
             case Arrival(lead):
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
@@ -185,6 +188,7 @@ class Driver:
                     self._tell(edge.group, event)
             case Left(client):
                 told, actions = machines.gone(np.array(client), now_s)
+                self.held.withdraw(client)
                 for edge, gone in told:
                     self._tell(edge.group, gone)
                 self._perform(actions)
@@ -212,6 +216,7 @@ class Driver:
         self.scenes.lost |= {(kind, host)}
         machines.move(self.scenes.again())
         for edge, event in told:
+            self.held.withdraw(event.client.tolist())
             if isinstance(event, Silenced):
                 self.held.lose(event.aggregators)
             self._tell(edge.group, event)

@@ -134,6 +134,11 @@ class Held:
         if self._keep_last:
             self.last |= {int(k): dispatch.result(j) for j, k in enumerate(clients)}
 
+    def withdraw(self, clients: Sequence[int]) -> None:
+        """What clients were sent to train is not waited for: perhaps they never did."""
+        for k in clients:
+            self.last.pop(k, None)
+
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
