@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import threading
 
 import numpy as np
@@ -11,7 +12,7 @@ from fedloom.deployment import naming
 from fedloom.deployment.clock import Stopped
 from fedloom.deployment.cloud import CloudDesk, conduct
 from fedloom.deployment.conductor import Conductor
-from fedloom.deployment.journal import Journal
+from fedloom.deployment.journal import Journal, happening_of
 from fedloom.deployment.logs import Log
 from fedloom.deployment.node import Node
 from fedloom.deployment.recorded import Recorded
@@ -143,6 +144,14 @@ class Together:
                 self.over.set()
         finally:
             journal.close()
+
+
+def journal_of(folder):
+    """What has happened so far, while the cloud may be writing."""
+    path = folder / "cloud" / "journal"
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    found = [json.loads(line[9:]) for line in lines]
+    return [happening_of(line["what"]) for line in found if "what" in line]
 
 
 def recorded(scenario, method, folder, seed=0):

@@ -1,7 +1,7 @@
 """Whom to wait for no longer: who has not been heard of for so long, if enough others are there.
 
-Silence is that of a node, and not the cloud's own: if nobody at all was heard of for a while, the cloud was cut off, and everybody
-has as long as before to be heard again.
+Silence is that of a node, and not the cloud's own: if nobody at all was heard of for a while, the cloud was cut off, and all have
+as long as before to be heard again.
 """
 
 import math

@@ -148,8 +148,8 @@ class Edge:
         return True
 
     def _lost(self, event: Lost) -> list[Action]:
-        """Aggregators are not waited for any more. With others of the group left it goes on with them; else the rounds that it had
-        to go are over, and it reports what it was handed down, or sleeps if nobody waits for it."""
+        """Aggregators are not waited for any more. With others of the group left it goes on with them; else the rounds that were
+        to come are over, and it reports what it was handed down, or sleeps if nobody waits for it."""
         gone = np.isin(self.aggregators, event.aggregators)
         self.contributed[gone] = self.contributed_last[gone] = False
         if self.on_time is not None:
