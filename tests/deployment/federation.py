@@ -129,7 +129,7 @@ class Together:
             try:
                 checkpoint = choose_checkpoint(folder, RUN).checkpoint
                 for _ in simulation.rounds(checkpoint):
-                    save_checkpoint(folder, simulation.checkpoint(), RUN)
+                    conductor.clock.insist(lambda: save_checkpoint(folder, simulation.checkpoint(), RUN))
                     self.rounds.append(simulation.cloud_rounds_done)
                     if simulation.cloud_rounds_done in self.die_after:
                         self.die_after.remove(simulation.cloud_rounds_done)

@@ -66,7 +66,7 @@ def test_clients_of_several_edges_go_on_with_those_that_are_left(tmp_path):
     ("method", "absent"), [("hierfedavg", "edge-0"), ("macfl_r", "edge-0"), ("hiflash_r", "edge-1")]
 )
 def test_a_station_that_is_heard_again_is_taken_in_again(method, absent, tmp_path):
-    _, together = without(method, absent, tmp_path, comes_after=1, cloud_rounds=6)
+    _, together = without(method, absent, tmp_path, comes_after=1, cloud_rounds=12)
     story = journal_of(tmp_path)
     back = story.index(Back("edge", int(absent[-1])))
     (lost,) = [what for what in story[:back] if isinstance(what, Lost)][:1]

@@ -37,6 +37,8 @@ class WallClock:
         self._here: deque[Happening] = deque()
         self._began_s = time.monotonic() - (self.replay[-1][0] if self.replay else 0.0)
         self._stopped = False
+        self.cannot: Callable[[OSError], None] = lambda error: None
+        """Told of what could not be written to disk."""
         self.live = False
         """The journal is gone through, and so is what followed from it."""
 
@@ -68,7 +70,7 @@ class WallClock:
                     )
                 return at_s - self.now_s
             at_s = max(self.now_s, self.wall_s)
-            self._journal.happens(at_s, Spent())
+            self.insist(lambda: self._journal.happens(at_s, Spent()))
             return at_s - self.now_s
 
     def happened(self, happening: Happening) -> None:
@@ -109,7 +111,7 @@ class WallClock:
                     self._look_around()
                     continue
                 self.now_s = now_s
-                self._journal.happens(now_s, happening)
+                self._write(now_s, happening)
                 self._noticed(now_s, happening)
                 return happening
 
@@ -119,6 +121,19 @@ class WallClock:
             if self._stopped:
                 raise Stopped
             self._changed.wait(1.0)
+
+    def insist(self, write: Callable[[], object]) -> None:
+        """Do what writes to disk, again and again as long as there is no room."""
+        while True:
+            try:
+                write()
+                return
+            except OSError as error:
+                self.cannot(error)
+                self.wait()
+
+    def _write(self, at_s: float, happening: Happening) -> None:
+        self.insist(lambda: self._journal.happens(at_s, happening))
 
     def _forget(self, happening: Happening) -> None:
         """It was foreseen before the restart, and has happened."""

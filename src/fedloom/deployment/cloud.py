@@ -35,6 +35,7 @@ class CloudDesk:
         self._told_over: set[str] = set()
         conductor.outbox.told = self._tell
         station.local = self
+        conductor.clock.cannot = lambda error: station.log("cannot", why=str(error))
 
     def _tell(self, node: str) -> None:
         """There is news for a node; called from any thread."""
@@ -96,16 +97,16 @@ class CloudDesk:
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
         news = self._news_of(who.name)
         end_s = self._loop.time() + wait_s
-        while True:
-            news.clear()
-            orders = self.conductor.orders(who.name, known)
-            left_s = end_s - self._loop.time()
-            if orders or self.over or left_s <= 0:
-                break
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await news.wait()
-        self.conductor.silence.hear(who.name)  # who waits for an answer is there
+        with self.conductor.silence.attended(who.name):
+            while True:
+                news.clear()
+                orders = self.conductor.orders(who.name, known)
+                left_s = end_s - self._loop.time()
+                if orders or self.over or left_s <= 0:
+                    break
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await news.wait()
         if self.over and not orders:
             self._told_over.add(who.name)
         drop = self.conductor.dead(held)

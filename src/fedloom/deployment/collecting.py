@@ -49,7 +49,7 @@ class Collecting:
         names = {client: naming.feature(self._n, client) for client in asked}
         while any(name not in conductor.store for name in names.values()):
             conductor.clock.wait()
-            self._give_up(names)
+            conductor.clock.insist(lambda: self._give_up(names))
         found = {client: conductor.store[name] for client, name in names.items()}
         shape = tuple(max(sizes) for sizes in zip(*(array.shape for array in found.values())))
         out = np.zeros((n_clients, *shape), dtype=next(iter(found.values())).dtype)

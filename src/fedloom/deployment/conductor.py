@@ -155,21 +155,23 @@ class Conductor:
     def done(self, node: str, order_id: str, failed: str | None = None, took_s: Sequence[float] = ()) -> None:
         """A node has carried out an order, or cannot. Copies change nothing. took_s: for training, what it measured itself."""
         with self.lock:
-            order = self.outbox.take(node, order_id)
+            order = self.outbox.get(node, order_id)
             if order is None:
                 return
             if failed is not None and order["do"] != "train":
                 self.outbox.add(node, order)  # it is tried again; the log says why it failed
                 return
-            match order["do"]:
+            match order["do"]:  # what cannot be written is not done yet
                 case "train":
-                    client, ticket = self._ticket.pop(order["name"])
+                    client, ticket = self._ticket[order["name"]]
                     self.journal.took(client, ticket, took_s)
+                    del self._ticket[order["name"]]
                     self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
                 case "merge" | "hold":
                     self.journal.confirms(order_id)
                     if order["do"] == "merge":
                         self.names.done(order["name"])
+            self.outbox.take(node, order_id)
             self._check_reports()
             self.lock.notify_all()
 

@@ -5,6 +5,7 @@ One line each, flushed to disk before anything follows from it, with a checksum:
 A damaged line with whole ones behind it is no kill: what follows from it cannot be told any more, and the file is refused.
 """
 
+import errno
 import json
 import os
 import zlib
@@ -47,9 +48,9 @@ class Journal:
         self.took_s: dict[tuple[int, int], tuple[float, ...]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         end = self._read(path, identity) if path.exists() else 0
-        self._file = path.open("r+b" if path.exists() else "w+b")
-        self._file.truncate(end)
-        self._file.seek(end)
+        self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+        self._end = end
+        self._cut()
         if end == 0:
             self._write({"identity": identity})
 
@@ -86,10 +87,21 @@ class Journal:
 
     def _write(self, line: dict[str, Any], flush: bool = True) -> None:
         text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode()
-        self._file.write(b"%08x %s\n" % (zlib.crc32(text), text))
-        self._file.flush()
-        if flush:
-            os.fsync(self._file.fileno())
+        whole = b"%08x %s\n" % (zlib.crc32(text), text)
+        try:
+            if self._file.write(whole) < len(whole):
+                raise OSError(errno.ENOSPC, "no room for a line of the journal")
+            if flush:
+                os.fsync(self._file.fileno())
+        except OSError:
+            self._cut()
+            raise
+        self._end += len(whole)
+
+    def _cut(self) -> None:
+        """Nothing stands behind the last whole line."""
+        self._file.truncate(self._end)
+        self._file.seek(self._end)
 
     def close(self) -> None:
         self._file.close()

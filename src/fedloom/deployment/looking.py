@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class Looking:
         with conductor.lock:
             for model in models:
                 if self._name(model):
-                    conductor.names.row(model)
+                    conductor.clock.insist(partial(conductor.names.row, model))
             conductor.waves.looked()
             self._sweep()
         self.wall_s += time.perf_counter() - before

@@ -30,6 +30,7 @@ MOST_MERGED = 10_000
 WAIT_S = 20.0  # an answer may be held back so long for something to come
 CALL_S = 60.0
 POLL_S = 2.0  # after so long an order that was lost is given again
+ANSWER_S = 15.0  # who asks for orders and has no answer for so long asks over another connection
 AGAIN_S = 1.0
 LOOK_S = 0.5  # what is waited for is looked for so often, also if nobody says that it has come
 
@@ -154,7 +155,7 @@ class Node:
             while True:
                 held = [] if self.name == CLOUD else self.store.names
                 fields = {"known": list(self._tasks), "held": held, "wait_s": POLL_S}
-                reply = await until_reached(self, CLOUD, Letter("poll", fields), CALL_S)
+                reply = await until_reached(self, CLOUD, Letter("poll", fields), ANSWER_S)
                 self.store.drop(reply.words("drop"))
                 self.revoked = frozenset(reply.words("revoked"))
                 for order_id in reply.words("withdrawn"):
@@ -207,6 +208,7 @@ class Node:
         except (ValueError, RefusedBy, KeyError) as error:
             failed = f"{type(error).__name__}: {error}"
             self.log("failed", order=order["id"], why=failed)
+            await asyncio.sleep(AGAIN_S)  # it is perhaps given again
         finally:
             self.at_work.pop(order["id"], None)
         try:

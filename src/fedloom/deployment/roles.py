@@ -149,8 +149,9 @@ async def _cloud(
                 _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log),
                 _with(shown(log, desk.gauges, metrics)),
             ):
+                insist = conductor.clock.insist
                 if await conduct(
-                    desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round)
+                    desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round, insist)
                 ):
                     table = json.dumps(conductor.measures.table(), indent=1)
                     write_whole(folder / MEASURED, table.encode())
@@ -158,12 +159,20 @@ async def _cloud(
         journal.close()
 
 
-def _recorded(simulation: Simulation, method: str, folder: Path, log: Log, on_round: OnRound | None) -> None:
-    """Run to the end and leave the usual record; a checkpoint after every cloud round, so that a kill loses none."""
+def _recorded(
+    simulation: Simulation,
+    method: str,
+    folder: Path,
+    log: Log,
+    on_round: OnRound | None,
+    insist: Callable[[Callable[[], object]], None],
+) -> None:
+    """Run to the end and leave the usual record; a checkpoint after every cloud round, so that a kill loses none. insist: does
+    what writes to disk until it is written."""
     identity = identity_of_run(settings_of(simulation, method))
 
     def after(done: int, measures: dict[str, float | int] | None) -> None:
-        save_checkpoint(folder, simulation.checkpoint(), identity)
+        insist(lambda: save_checkpoint(folder, simulation.checkpoint(), identity))
         log("cloud-round", done=done, **(measures or {}))
         if on_round is not None:
             on_round(done, measures)
@@ -222,8 +231,9 @@ async def _ended_by_signals(program: Any) -> None:
 
 def _writer(file: Any, echo: bool) -> Callable[[str], object]:
     def write(line: str) -> None:
-        file.write(line)
-        file.flush()
+        with contextlib.suppress(OSError):  # a full disk: what matters is said again
+            file.write(line)
+            file.flush()
         if echo:
             import sys
 

@@ -4,9 +4,12 @@ Silence is that of a node, and not the cloud's own: if nobody at all was heard o
 as long as before to be heard again.
 """
 
+import contextlib
 import math
 import time
 import weakref
+from collections import Counter
+from collections.abc import Iterator
 
 from fedloom import _check
 from fedloom.deployment import naming
@@ -29,6 +32,7 @@ class Silence:
             raise ValueError(f"quorum must be between 0 and 1, got {quorum:g}")
         self.patience_s, self.quorum = patience_s, quorum
         self.heard: dict[str, float] = {}
+        self._waiting: Counter[str] = Counter()  # questions of a node that are not answered yet
         self._began = self._last = time.monotonic()
         self._watched: list[weakref.ref[Dispatch]] = []
         self._given_up: dict[int, float] = {}  # clients, and when
@@ -41,8 +45,20 @@ class Silence:
             self._began = now
         self.heard[node] = self._last = now
 
+    @contextlib.contextmanager
+    def attended(self, node: str) -> Iterator[None]:
+        """A node waits for an answer: it is there."""
+        self._waiting[node] += 1
+        try:
+            yield
+        finally:
+            self._waiting[node] -= 1
+            self.hear(node)
+
     def silent_s(self, node: str) -> float:
         """Seconds since a node was heard of; since the start, or since the cloud was cut off, if it was not after that."""
+        if self._waiting[node]:
+            return 0.0
         return time.monotonic() - max(self.heard.get(node, self._began), self._began)
 
     def is_silent(self, node: str) -> bool:

@@ -287,8 +287,8 @@ class Driver:
         machines, before = self.machines, self._snapshot
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
-        changed, self._without = self._without != self._lost, frozenset(self._lost)
-        self.scenes.lost = self._without
+        changed = not self._without == self.scenes.lost == self._lost
+        self._without = self.scenes.lost = frozenset(self._lost)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
             if changed:
                 machines.move(self.scenes.again())
