@@ -154,10 +154,11 @@ def journal_of(folder):
     return [happening_of(line["what"]) for line in found if "what" in line]
 
 
-def recorded(scenario, method, folder, seed=0):
+def recorded(scenario, method, journal, run=RUN, seed=0):
     """The model of a simulation that is fed with the times in the journal of a deployed run."""
     made = make_method(method)
-    carrier = Recorded(made, folder / "cloud" / "journal", RUN)
+    path = journal / "cloud" / "journal" if journal.is_dir() else journal
+    carrier = Recorded(made, path, run)
     simulation = Simulation(Scenario.model_validate(scenario), made, seed, n_workers=1, carrier=carrier)
     for _ in simulation.rounds():
         pass

@@ -80,11 +80,13 @@ class GrpcLink:
     def _leave(self, to: str, channel: Any, grace_s: float) -> None:
         """Nothing has come for long: the connection may be half open, and the next call makes another. Other calls on it have
         their own time to end."""
-        if self._channels.get(to) is channel:
-            del self._channels[to]
-            task = asyncio.create_task(channel.close(grace_s))
-            self._left.add(task)
-            task.add_done_callback(self._left.discard)
+        mine = self._channels.get(to) is channel
+        if not mine:
+            return
+        del self._channels[to]
+        task = asyncio.create_task(channel.close(grace_s))
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
 
     def _channel(self, to: str) -> grpc.aio.Channel:
         if to not in self._channels:
