@@ -33,6 +33,7 @@ class CloudDesk:
         self._news: dict[str, asyncio.Event] = {}
         self._loop = asyncio.get_running_loop()
         self._told_over: set[str] = set()
+        self._does: dict[str, list[str]] = {}  # by node: what it said last that it does
         conductor.outbox.told = self._tell
         station.local = self
         conductor.clock.cannot = lambda error: station.log("cannot", why=str(error))
@@ -95,6 +96,7 @@ class CloudDesk:
     async def _orders(self, who: Identity, letter: Letter) -> Letter:
         known, held = set(letter.words("known")), letter.words("held")
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
+        self._does[who.name] = letter.words("does", most=100)
         news = self._news_of(who.name)
         end_s = self._loop.time() + wait_s
         with self.conductor.silence.attended(who.name):
@@ -148,13 +150,17 @@ class CloudDesk:
         }
 
     def status(self) -> dict[str, Any]:
-        """Who is there, and what is waited for."""
+        """Who is there, and what is waited for. Of every node: seconds without a word, kinds of orders that it has not carried
+        out yet, what it said it does, whether an update of it has missed its round, and whether nobody waits for it."""
         conductor = self.conductor
         waiting = conductor.waiting()
         nodes = {
             node: {
                 "silent_s": round(conductor.silence.silent_s(node), 1),
                 "orders": sorted({order["do"] for order in waiting.get(node, [])}),
+                "does": self._does.get(node, []),
+                "late": any(order["name"] in conductor.late for order in waiting.get(node, [])),
+                "lost": node in conductor.losses.lost,
             }
             for node in sorted(self.roster)
         }

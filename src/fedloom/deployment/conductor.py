@@ -72,6 +72,8 @@ class Conductor:
         self._reports: dict[int, tuple[set[str], float]] = {}  # by group: names that are not here yet, not before
         self._scheduled: set[int] = set()
         self.measures = Measured(journal)
+        self.late: set[str] = set()
+        """Updates that are waited for though their rounds are over."""
 
     def __repr__(self) -> str:
         waiting = {node: [order["id"] for order in orders] for node, orders in self.waiting().items()}
@@ -123,6 +125,9 @@ class Conductor:
             for dispatch, j in jobs:
                 self._deliver(_update(dispatch, j), int(dispatch.client[j]), station)
             self.outbox.add(station, order)
+            if not self.method.edge.at_once:  # a round is over: who is still at work for it is late
+                orders = (o for orders in self.outbox.waiting().values() for o in orders)
+                self.late.update(o["name"] for o in orders if o["do"] == "train" and station in o["to"])
 
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool:
         with self.lock:
@@ -166,6 +171,7 @@ class Conductor:
                     client, ticket = self._ticket[order["name"]]
                     self.journal.took(client, ticket, took_s)
                     del self._ticket[order["name"]]
+                    self.late.discard(order["name"])
                     self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
                 case "merge" | "hold":
                     self.journal.confirms(order_id)
@@ -329,6 +335,7 @@ class Conductor:
             if order["do"] == "train":
                 self.outbox.take(node, order["id"])
                 self._ticket.pop(order["name"], None)
+                self.late.discard(order["name"])
 
 
 def _update(dispatch: Dispatch, j: int) -> str:

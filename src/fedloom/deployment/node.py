@@ -154,7 +154,8 @@ class Node:
         try:
             while True:
                 held = [] if self.name == CLOUD else self.store.names
-                fields = {"known": list(self._tasks), "held": held, "wait_s": POLL_S}
+                does = sorted(set(self.at_work.values()))
+                fields = {"known": list(self._tasks), "held": held, "does": does, "wait_s": POLL_S}
                 reply = await until_reached(self, CLOUD, Letter("poll", fields), ANSWER_S)
                 self.store.drop(reply.words("drop"))
                 self.revoked = frozenset(reply.words("revoked"))
@@ -225,6 +226,7 @@ class Node:
                 trained_s = await self._train(order)
                 fetched_s = time.monotonic() - began_s - trained_s
                 began_s = time.monotonic()
+                self.at_work[order["id"]] = "send"
                 for station in order["to"]:
                     names = [order["name"], *([naming.begun(order["name"])] if order["begun"] else [])]
                     for name in names:
@@ -250,8 +252,10 @@ class Node:
         needed = [name, naming.begun(name)] if order["begun"] else [name]
         if all(n in self.store for n in needed):
             return 0.0
+        self.at_work[order["id"]] = "fetch"
         start = await self._made(order["start"])
         began_s = time.monotonic()
+        self.at_work[order["id"]] = "train"
         row = await asyncio.to_thread(
             self._working.train,
             start,
