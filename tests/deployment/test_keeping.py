@@ -1,8 +1,11 @@
 """What a role keeps through a kill: the store of values, and the journal of what happened."""
 
+import threading
+
 import numpy as np
 import pytest
 
+from fedloom.deployment.clock import WallClock
 from fedloom.deployment.journal import Journal, Spent
 from fedloom.deployment.store import NotThisRun, Store
 from fedloom.gate import Refused
@@ -108,3 +111,18 @@ def test_what_a_kill_left_half_written_is_swept(tmp_path):
 def test_a_name_that_is_none_is_not_kept(tmp_path):
     with pytest.raises(ValueError, match="no name of a value"):
         Store(tmp_path, "run").put("../m-1", np.zeros(1))
+
+
+def test_after_a_restart_what_happened_is_not_foreseen_any_more_and_nothing_else_is_forgotten(tmp_path):
+    """Opening(1) and Reporting(1) are equal as tuples."""
+    journal = Journal(tmp_path / "journal", "run")
+    journal.happens(1.0, Reporting(1))
+    journal.close()
+    again = Journal(tmp_path / "journal", "run")
+    clock = WallClock(again, threading.Condition(), lambda: None, lambda at_s, what: None)
+    clock.foresee(0.5, Opening(1))
+    clock.foresee(1.0, Reporting(1))
+    assert clock.next() == Reporting(1)
+    assert clock.foresees(Opening(1)) and not clock.foresees(Reporting(1))
+    assert isinstance(clock.next(), Opening)
+    again.close()

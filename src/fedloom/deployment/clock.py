@@ -56,6 +56,11 @@ class WallClock:
             heapq.heappush(self._foreseen, (at_s, self._n, happening))
             self._n += 1
 
+    def foresees(self, happening: Happening) -> bool:
+        """It is to happen already."""
+        with self._changed:
+            return any(same(what, happening) for _, _, what in self._foreseen)
+
     def spend(self, seconds: float) -> None:
         """What was predicted to take so long takes what it takes."""
 
@@ -138,7 +143,12 @@ class WallClock:
     def _forget(self, happening: Happening) -> None:
         """It was foreseen before the restart, and has happened."""
         for i, (_, _, foreseen) in enumerate(self._foreseen):
-            if foreseen == happening:
+            if same(foreseen, happening):
                 del self._foreseen[i]
                 heapq.heapify(self._foreseen)
                 return
+
+
+def same(one: Happening, other: Happening) -> bool:
+    """Tuples of different kinds with the same numbers are equal, and not the same."""
+    return type(one) is type(other) and one == other

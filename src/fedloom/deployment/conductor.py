@@ -302,7 +302,10 @@ class Conductor:
             wanted -= {name for name in wanted if name in self.store}
             if not wanted and self.clock.live and group not in self._scheduled:
                 self._scheduled.add(group)
-                self.clock.foresee(at_s, Reporting(group))
+                if not self.clock.foresees(
+                    Reporting(group)
+                ):  # a report may be made twice if a station was lost meanwhile
+                    self.clock.foresee(at_s, Reporting(group))
                 self.lock.notify_all()
 
     def _noticed(self, at_s: float, what: Noted) -> None:

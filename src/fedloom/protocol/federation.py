@@ -132,8 +132,11 @@ class Federation:
 
     def arrived(self, lead: int, at_s: float) -> list[tuple[Edge, Arrived]]:
         """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who has
-        left the federation takes its update along."""
-        found = []
+        left the federation takes its update along. Nothing if it was lost meanwhile."""
+        found: list[tuple[Edge, Arrived]] = []
+        flight = self.roster.working.get(lead)
+        if flight is None or np.isinf(flight.arrives_s).any():
+            return found
         for group, flight, largest in self.roster.parted(lead):
             if group < 0:
                 self.roster.busy_until[flight.client] = at_s

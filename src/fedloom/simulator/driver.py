@@ -196,7 +196,8 @@ class Driver:
                 self._lost.add((kind, host))
                 self._lose(kind, host, np.array(client, dtype=np.int64))
             case Back(kind, host):
-                self._lost.discard((kind, host))  # its clients are back in the next cloud round
+                self._lost.discard((kind, host))
+                self._take_back()
             case Reporting(i) if i in machines.cloud.out:  # else its aggregators were lost meanwhile
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
@@ -221,6 +222,14 @@ class Driver:
                 self.held.lose(event.aggregators)
             self._tell(edge.group, event)
         self._perform(actions)
+
+    def _take_back(self) -> None:
+        """Aggregators are there again: their clients are back in the next cloud round, and where that is not waited for now."""
+        if self.method.cloud.waits:
+            return
+        self.scenes.lost = frozenset(self._lost)
+        self.machines.move(self.scenes.again())
+        self._wake(self.scenes.now)
 
     def _tell(self, group: int, event: EdgeEvent) -> None:
         self._perform(self.machines.edges[group].handle(event))
