@@ -10,6 +10,7 @@ import contextlib
 import json
 import signal
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,19 @@ FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the clou
 LOG, STATE, RECORD, MEASURED = "log.jsonl", "state", "record", "measured.json"
 
 
+@dataclass(frozen=True, eq=False)
+class Role:
+    """A role with all that it is made of. folder: its bundle's, where its state lies; metrics: HOST:PORT where they are shown."""
+
+    bundle: Bundle
+    credentials: Credentials
+    folder: Path
+    scenario: Scenario
+    method: Method
+    log: Log
+    metrics: str | None
+
+
 def check_runs(scenario: Scenario, method: Method) -> None:
     """Say at start why a combination cannot be deployed."""
     if isinstance(scenario.evaluation.every, EveryEdgeRounds):
@@ -75,11 +89,8 @@ def run_role(
     check_runs(scenario, method)
     with (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
-        program = (
-            _cloud(bundle, credentials, folder, scenario, method, log, on_round, metrics)
-            if found == CLOUD
-            else _node(bundle, credentials, folder, scenario, method, log, metrics)
-        )
+        play = Role(bundle, credentials, folder, scenario, method, log, metrics)
+        program = _cloud(play, on_round) if found == CLOUD else _node(play)
         try:
             asyncio.run(_ended_by_signals(program))
         except asyncio.CancelledError:
@@ -95,28 +106,21 @@ async def ask_status(bundle: Bundle, credentials: Credentials, timeout_s: float 
         return dict((await link.call(CLOUD, Letter("status"), timeout_s)).fields)
 
 
-async def _node(
-    bundle: Bundle,
-    credentials: Credentials,
-    folder: Path,
-    scenario: Scenario,
-    method: Method,
-    log: Log,
-    metrics: str | None,
-) -> None:
-    setting = make_setting(scenario, method, bundle.seed, **own_task(bundle.task, bundle.name))
+async def _node(role: Role) -> None:
+    bundle, log = role.bundle, role.log
+    setting = make_setting(role.scenario, role.method, bundle.seed, **own_task(bundle.task, bundle.name))
     client = client_of(bundle.name)
     engine = None if client is None else make_engine(setting.task, setting.rule, bundle.seed, 1, bundle.engine)[0]
     worker = None if client is None or engine is None else Worker(client, setting, engine)
     n_params = rows.n_values(setting.model)
-    store = Store(folder / STATE, bundle.run)
+    store = Store(role.folder / STATE, bundle.run)
     log("started", run=bundle.run, kept=len(store.names), damaged=store.damaged)
     try:
-        async with _linked(bundle, credentials, n_params) as link:
-            node = Node(bundle.name, method, store, link, log, n_params, worker=worker)
+        async with _linked(role, n_params) as link:
+            node = Node(bundle.name, role.method, store, link, log, n_params, worker=worker)
             async with (
-                _served(bundle, credentials, node, lambda: node.revoked, n_params, log),
-                _with(shown(log, node.gauges, metrics)),
+                _served(role, node, lambda: node.revoked, n_params),
+                _with(shown(log, node.gauges, role.metrics)),
             ):
                 await node.run()
     finally:
@@ -124,35 +128,27 @@ async def _node(
             engine.close()
 
 
-async def _cloud(
-    bundle: Bundle,
-    credentials: Credentials,
-    folder: Path,
-    scenario: Scenario,
-    method: Method,
-    log: Log,
-    on_round: OnRound | None,
-    metrics: str | None,
-) -> None:
+async def _cloud(role: Role, on_round: OnRound | None) -> None:
+    bundle, folder, log, method = role.bundle, role.folder, role.log, role.method
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED))
     own = own_task(bundle.task, bundle.name)
-    n_params = rows.n_values(make_setting(scenario, method, bundle.seed, **own).model)
+    n_params = rows.n_values(make_setting(role.scenario, method, bundle.seed, **own).model)
     conductor = Conductor(method, journal, store, n_params, patience_s=bundle.patience_s, quorum=bundle.quorum)
-    simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own)
+    simulation = Simulation(
+        role.scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own
+    )
     try:
-        async with _linked(bundle, credentials, n_params) as link:
+        async with _linked(role, n_params) as link:
             station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of)
             desk = CloudDesk(conductor, station, bundle.roster, revoked)
             async with (
-                _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log),
-                _with(shown(log, desk.gauges, metrics)),
+                _served(role, desk, revoked, n_params + FEATURES // 4),
+                _with(shown(log, desk.gauges, role.metrics)),
             ):
                 insist = conductor.clock.insist
-                if await conduct(
-                    desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round, insist)
-                ):
+                if await conduct(desk, simulation, lambda sim: _recorded(sim, role, on_round, insist)):
                     table = json.dumps(conductor.measures.table(), indent=1)
                     write_whole(folder / MEASURED, table.encode())
     finally:
@@ -160,15 +156,11 @@ async def _cloud(
 
 
 def _recorded(
-    simulation: Simulation,
-    method: str,
-    folder: Path,
-    log: Log,
-    on_round: OnRound | None,
-    insist: Callable[[Callable[[], object]], None],
+    simulation: Simulation, role: Role, on_round: OnRound | None, insist: Callable[[Callable[[], object]], None]
 ) -> None:
     """Run to the end and leave the usual record; a checkpoint after every cloud round, so that a kill loses none. insist: does
     what writes to disk until it is written."""
+    folder, method, log = role.folder / RECORD, role.bundle.method, role.log
     identity = identity_of_run(settings_of(simulation, method))
 
     def after(done: int, measures: dict[str, float | int] | None) -> None:
@@ -187,35 +179,27 @@ async def _with(context: contextlib.AbstractContextManager[Any]) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _linked(bundle: Bundle, credentials: Credentials, n_params: int) -> AsyncIterator[Link]:
+async def _linked(role: Role, n_params: int) -> AsyncIterator[Link]:
     from fedloom.deployment.links import GrpcLink
 
-    async with GrpcLink(credentials, bundle.addresses, 4 * n_params + 2 * MOST_HEADER) as link:
+    async with GrpcLink(role.credentials, role.bundle.addresses, 4 * n_params + 2 * MOST_HEADER) as link:
         yield link
 
 
 @contextlib.asynccontextmanager
-async def _served(
-    bundle: Bundle, credentials: Credentials, desk: Desk, revoked: Callable[[], Any], n_params: int, log: Log
-) -> AsyncIterator[None]:
+async def _served(role: Role, desk: Desk, revoked: Callable[[], Any], n_params: int) -> AsyncIterator[None]:
     """Listen, if this node has an address."""
+    bundle = role.bundle
     if bundle.listen is None:
         yield
         return
     from fedloom.deployment.links import GrpcServer
 
-    most = 4 * n_params + (1 << 20)
+    most, n_nodes = 4 * n_params + (1 << 20), len(bundle.roster)
     async with GrpcServer(
-        desk,
-        credentials,
-        bundle.listen,
-        bundle.run,
-        most,
-        log,
-        revoked=revoked,
-        n_nodes=len(bundle.roster),
+        desk, role.credentials, bundle.listen, bundle.run, most, role.log, revoked=revoked, n_nodes=n_nodes
     ) as server:
-        log("listening", at=bundle.listen, port=server.port)
+        role.log("listening", at=bundle.listen, port=server.port)
         yield
 
 
