@@ -90,7 +90,7 @@ class Together:
                         await asyncio.wait_for(self.over.wait(), 0.2)
         except TimeoutError:
             raise AssertionError(
-                f"not over after {timeout_s} s: {self.conductor}, {[(n.name, n.at_work) for n in self.nodes.values()]}"
+                f"not over after {timeout_s} s: {self.conductor}, {[(n.name, n.doing.at_work) for n in self.nodes.values()]}"
             ) from None
         finally:
             for name in list(self.tasks):

@@ -9,9 +9,10 @@ from typing import Any
 from fedloom.deployment import naming
 from fedloom.deployment.clock import Stopped
 from fedloom.deployment.conductor import Conductor
+from fedloom.deployment.keeping import WAIT_S
 from fedloom.deployment.letters import OLDEST, VERSION, Letter
 from fedloom.deployment.naming import CLOUD, Identity
-from fedloom.deployment.node import WAIT_S, Node
+from fedloom.deployment.node import Node
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator.simulation import Simulation
 
@@ -71,7 +72,7 @@ class CloudDesk:
                 if failed is not None:
                     self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
                 self.conductor.done(who.name, letter.word("order"), failed, _seconds(letter))
-                await self.station.stir()
+                await self.station.keeping.stir()
                 return Letter("noted")
             case "status":
                 return Letter("status", self.status())
@@ -133,11 +134,11 @@ class CloudDesk:
             raise Refusal(f"{who.name} was not asked for {name}")
         value = letter.arrays.get("row")
         if name.startswith("m-"):
-            self.station.check_row(name, value)
+            self.station.keeping.check_row(name, value)
         if value is None or value.ndim == 0:
             raise Refusal(f"{name} must come with its numbers")
         await asyncio.to_thread(self.conductor.arrived, name, value)
-        await self.station.stir()
+        await self.station.keeping.stir()
         return Letter("taken", {"wanted": True})
 
     def gauges(self) -> dict[str, float]:
@@ -159,7 +160,7 @@ class CloudDesk:
                 "silent_s": round(conductor.silence.silent_s(node), 1),
                 "orders": sorted({order["do"] for order in waiting.get(node, [])}),
                 "does": self._does.get(node, []),
-                "late": any(order["name"] in conductor.late for order in waiting.get(node, [])),
+                "late": any(order["name"] in conductor.ordering.late for order in waiting.get(node, [])),
                 "lost": node in conductor.losses.lost,
             }
             for node in sorted(self.roster)

@@ -35,7 +35,7 @@ class Looking:
             for model in models:
                 if self._name(model):
                     conductor.clock.insist(partial(conductor.names.row, model))
-            conductor.waves.looked()
+            conductor.ordering.waves.looked()
             self._sweep()
         self.wall_s += time.perf_counter() - before
 
@@ -46,7 +46,7 @@ class Looking:
             for model in models:
                 if self._name(model):
                     settled(model)
-            conductor.waves.looked()
+            conductor.ordering.waves.looked()
 
     def restore(self) -> None:
         """Go on from a checkpoint: models that the life before had looked at have their rows again."""

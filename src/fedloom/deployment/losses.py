@@ -58,6 +58,10 @@ class Losses:
                 elif order.get("from") == station:
                     self._from_elsewhere(node, order)
 
+    def cut_off(self, station: str) -> None:
+        """A station needs what was with one that is lost, and cannot go on."""
+        self._cut_off.add(station)
+
     def back(self, station: str) -> None:
         """It is there again."""
         self.lost.discard(station)
@@ -87,6 +91,6 @@ class Losses:
         self._outbox.take(node, order["id"])
         source = self._names.source(order["name"])
         if source is None:
-            self._cut_off.add(node)
+            self.cut_off(node)
         else:
             self._outbox.add(node, order | {"from": source})
