@@ -17,6 +17,7 @@ from fedloom.deployment.journal import Journal
 from fedloom.deployment.letters import Letter
 from fedloom.deployment.links import GrpcLink, GrpcServer
 from fedloom.deployment.logs import Log
+from fedloom.deployment.naming import identity_of
 from fedloom.deployment.node import Node
 from fedloom.deployment.silence import Silence
 from fedloom.deployment.store import Store
@@ -261,3 +262,26 @@ def test_an_order_that_an_older_node_does_not_know_is_not_carried_out_and_says_w
 
     asyncio.run(go())
     assert "edge-0 cannot 'shrink'; its version is too old for this cloud" in said[0]["failed"]
+
+
+def test_who_asks_for_the_status_with_the_bundle_of_a_node_is_not_that_node(tmp_path):
+    scenario, text = for_method("hierfedavg", cloud_rounds=1)
+
+    async def go():
+        together = Together(scenario, text, tmp_path)
+        together.start("cloud")
+        while "cloud" not in together.network.desks:
+            await asyncio.sleep(0.01)
+        desk, heard = together.network.desks["cloud"], together.conductor.silence.heard
+        try:
+            status = await desk.handle(identity_of("device-3"), Letter("status"))
+            assert "device-3" not in heard
+            await desk.handle(identity_of("device-3"), Letter("hello", {"newest": 1, "oldest": 1, "run": RUN}))
+            assert "device-3" in heard
+            return status.fields["nodes"]["device-3"]
+        finally:
+            await together.kill("cloud")
+            together.engine.close()
+
+    facts = asyncio.run(go())
+    assert facts["does"] == [] and not facts["late"] and not facts["lost"]

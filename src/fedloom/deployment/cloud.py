@@ -61,7 +61,8 @@ class CloudDesk:
     async def handle(self, who: Identity, letter: Letter) -> Letter:
         if who.name != CLOUD and who.name not in self.roster:
             raise Refusal(f"{who} is not in the roster of this federation; add it with `fedloom deploy add`")
-        self.conductor.silence.hear(who.name)
+        if letter.kind != "status":  # whoever has the bundle of a node may ask, and is not the node
+            self.conductor.silence.hear(who.name)
         match letter.kind:
             case "hello":
                 return self._hello(who, letter)
