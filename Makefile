@@ -14,7 +14,7 @@ BROWSER := $(VENV)/.browser
 install: $(READY)
 setup: $(READY) $(TOOLS)
 
-NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/*)
+NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/* src/fedloom/mixing/cpp/*)
 
 $(READY): requirements/run.txt pyproject.toml $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -68,12 +68,16 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python benchmarks/workloads.py
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/dry_run.py
 	$(BIN)/python benchmarks/swap_search.py
 	$(BIN)/python benchmarks/head_selection.py
 	$(BIN)/python benchmarks/proximity.py
+	$(BIN)/python benchmarks/coding.py
 	$(BIN)/python benchmarks/allocation.py
+	$(BIN)/python benchmarks/merges.py
 	$(BIN)/python benchmarks/scale.py
 
 # The native kernels under the address and undefined-behaviour sanitizers, through their tests: the installed builds are
@@ -84,13 +88,14 @@ sanitize: setup
 		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build $(SANITIZED)
 	@set -e; \
-	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(m.__file__))"); \
-	mkdir -p build/plain; cp $$home/_native_*.so build/plain; \
-	trap "cp build/plain/_native_*.so $$home" EXIT; \
-	cp $(SANITIZED)/_native_*.so $$home; \
+	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(os.path.dirname(m.__file__)))"); \
+	put() { cp $$1/_native_*.so $$home/training; cp $$1/_order_*.so $$home/mixing; }; \
+	mkdir -p build/plain; cp $$home/training/_native_*.so $$home/mixing/_order_*.so build/plain; \
+	trap "put build/plain" EXIT; \
+	put $(SANITIZED); \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(BIN)/python -m pytest -q -p no:xdist tests/training -k "native or choice or dropout"
+		$(BIN)/python -m pytest -q -p no:xdist tests/training tests/mixing/test_order.py -k "native or choice or dropout or order"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

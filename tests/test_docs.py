@@ -144,7 +144,7 @@ def test_the_reference_documents_what_is_public(site):
     for name in ("simulate", "scenario", "Simulation", "Result"):
         assert re.search(rf'id="fedloom\.simulator\.\w+\.{name}"', text)
     assert 'id="fedloom.methods.by_name.make_method"' in text
-    for package in ("grouping", "pacing", "mixing", "fleet", "radio", "bounds", "data"):
+    for package in ("grouping", "pacing", "mixing", "coding", "fleet", "radio", "bounds", "data"):
         module = importlib.import_module(f"fedloom.{package}")
         public = [n for n in module.__all__ if inspect.isfunction(v := getattr(module, n)) or inspect.isclass(v)]
         missing = [n for n in public if not re.search(rf'id="fedloom\.{package}\.({n}\.)?{n}"', text)]

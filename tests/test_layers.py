@@ -8,11 +8,11 @@ import pytest
 import fedloom
 
 LAYERS = [
-    *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "allocation", "bounds"),
+    *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "coding", "allocation", "bounds"),
     *("training", "protocol", "methods", "simulator", "planning", "scale", "record", "deployment", "reproduce", "cli"),
 ]
-BASE = {"_blas", "_check", "_random", "_settings", "numbers"}  # below all layers
-POLICY = ["radio", "grouping", "mixing", "pacing", "allocation", "bounds", "protocol", "methods"]
+BASE = {"_blas", "_check", "_kernels", "_random", "_settings", "_sums", "numbers"}  # below all layers
+POLICY = ["radio", "grouping", "mixing", "pacing", "coding", "allocation", "bounds", "protocol", "methods"]
 LEARNS = {"allocation/ppo.py"}  # trains a network; its test sees that threads and generators are put back
 ROOT = Path(fedloom.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -83,9 +83,11 @@ def test_no_file_is_called_utils():
 def test_the_public_names_are_these():
     assert set(fedloom.__all__) == {
         *("Method", "Result", "Scenario", "Simulation", "load_model", "make_method", "scenario", "simulate"),
-        *("Grouping", "Local", "Start", "Rounds", "TimeBox", "Async", "Barrier", "Immediate", "NoCloud"),
+        *("Allotment", "Allotting", "Grouping", "Local", "Start"),
+        *("Rounds", "TimeBox", "Async", "Barrier", "Immediate", "NoCloud"),
         *("Linear", "ByRows", "CloudLinear", "CloudByRows"),
-        *("bounds", "data", "fleet", "grouping", "methods", "mixing", "pacing", "protocol", "radio", "training"),
+        *("bounds", "coding", "data", "fleet", "grouping", "methods", "mixing", "pacing", "protocol", "radio"),
+        "training",
     }
     for name in fedloom.__all__:
         assert getattr(fedloom, name) is not None

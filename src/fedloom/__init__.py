@@ -11,14 +11,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedloom import bounds, data, fleet, grouping, methods, mixing, pacing, protocol, radio, training
-    from fedloom.methods import Grouping, Local, Method, Start
+    from fedloom import bounds, coding, data, fleet, grouping, methods, mixing, pacing, protocol, radio, training
+    from fedloom.methods import Allotment, Allotting, Grouping, Local, Method, Start
     from fedloom.mixing import ByRows, CloudByRows, CloudLinear, Linear
     from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
     from fedloom.record.model import load_model
     from fedloom.simulator import Result, Scenario, Simulation, make_method, scenario, simulate
 
 __all__ = [
+    "Allotment",
+    "Allotting",
     "Async",
     "Barrier",
     "ByRows",
@@ -41,6 +43,7 @@ __all__ = [
     "scenario",
     "simulate",
     "bounds",
+    "coding",
     "data",
     "fleet",
     "grouping",
@@ -53,7 +56,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Grouping", "Local", "Method", "Start"), "fedloom.methods"),
+    **dict.fromkeys(("Allotment", "Allotting", "Grouping", "Local", "Method", "Start"), "fedloom.methods"),
     **dict.fromkeys(("ByRows", "CloudByRows", "CloudLinear", "Linear"), "fedloom.mixing"),
     **dict.fromkeys(("Async", "Barrier", "Immediate", "NoCloud", "Rounds", "TimeBox"), "fedloom.protocol"),
     "load_model": "fedloom.record.model",

@@ -33,6 +33,13 @@ def whole(name: str, value: int, *, least: int = 1) -> None:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
+def wholes(*, least: int = 1, **values: int | None) -> None:
+    """Integers of at least `least`, by name, where they are given."""
+    for name, value in values.items():
+        if value is not None:
+            whole(name, value, least=least)
+
+
 def one_of(name: str, value: str, choices: Sequence[str]) -> None:
     """A word out of `choices`."""
     if value not in choices:

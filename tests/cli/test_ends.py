@@ -17,8 +17,9 @@ from typer.testing import CliRunner
 import fedloom.cli
 from fedloom.cli.app import app
 from fedloom.cli.ends import Ended, explained
+from fedloom.cli.jobs import Job
 from fedloom.cli.limits import guarded, memory_bytes, used_bytes, wall_seconds
-from fedloom.cli.many import Job, make_runs, scenario_file
+from fedloom.cli.many import make_runs, scenario_file
 from fedloom.fleet.cells import check_covered
 from fedloom.gate.names import folder_name
 from fedloom.record.files import NotWritten, write_whole

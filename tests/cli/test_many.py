@@ -6,7 +6,8 @@ import json
 import pytest
 
 import fedloom.reproduce
-from fedloom.cli.many import Job, make_runs
+from fedloom.cli.jobs import Job
+from fedloom.cli.many import make_runs
 from fedloom.cli.reproduction import reproduce
 from fedloom.record.files import load_manifest
 from fedloom.record.runs import read_run

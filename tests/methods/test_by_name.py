@@ -7,8 +7,9 @@ from typing import get_type_hints
 import pytest
 
 import fedloom as fl
+from fedloom.gate.options import read
 from fedloom.methods import METHODS, hhfl
-from fedloom.methods.by_name import make_method, read
+from fedloom.methods.by_name import make_method
 from fedloom.pacing import lockstep
 from fedloom.simulator import Simulation
 

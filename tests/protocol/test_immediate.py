@@ -63,6 +63,63 @@ def test_nobody_waits_for_a_group_that_sleeps():
     assert world.done(world.cloud.mode.fell_asleep(world.cloud), 2.0) == [("Down", 0, 5), ("Down", 1, 6)]
 
 
+def asleep(world, group, at_s=1.0):
+    """The group's clients have left when it opens its round."""
+    world.edge(group).asleep = True
+    return world.done(world.cloud.mode.fell_asleep(world.cloud), at_s)
+
+
+def test_a_group_that_wakes_does_not_run_too_far_ahead_either():
+    world = three_groups(bound=StalenessBound(s_max=1))
+    assert asleep(world, 2) == []
+    assert reported(world, 0)[1:] == [("Down", 0, 4)]  # version 1; group 1 works on version 0
+    assert reported(world, 0)[1:] == [] and world.cloud.waiting == [0]  # version 2
+    world.edge(2).asleep = False
+    assert world.done(world.cloud.woken(2), 2.0) == [] and world.cloud.waiting == [0, 2]
+    assert reported(world, 1)[1:] == [("Down", 0, 5), ("Down", 2, 6), ("Down", 1, 7)]
+    assert world.cloud.fetched.tolist() == [3, 3, 3]
+
+
+def test_a_group_that_wakes_within_the_bound_goes_on_at_once():
+    world = three_groups(bound=StalenessBound(s_max=1))
+    asleep(world, 2)
+    reported(world, 0)
+    world.edge(2).asleep = False
+    assert world.done(world.cloud.woken(2), 2.0) == [("Down", 2, 5)] and world.cloud.waiting == []
+    assert world.cloud.fetched.tolist() == [1, 0, 1]
+
+
+def test_a_group_that_asks_twice_gets_one_order():
+    world = three_groups(bound=StalenessBound(s_max=1))
+    reported(world, 0)
+    reported(world, 0)
+    assert world.cloud.woken(2) == world.cloud.woken(2) == [] and world.cloud.waiting == [0, 2]
+
+
+def test_a_group_that_has_lost_its_state_does_not_run_too_far_ahead_either():
+    world = three_groups(bound=StalenessBound(s_max=1))
+    reported(world, 0)
+    assert reported(world, 0)[1:] == []  # version 2; groups 1 and 2 work on version 0
+    assert world.done(world.cloud.restarted(1), 2.0) == [] and world.cloud.waiting == [0, 1]
+    assert reported(world, 1, ticket=2) == []  # what it sent before is of an order that is void
+    assert reported(world, 2)[1:] == [("Down", 0, 5), ("Down", 1, 6), ("Down", 2, 7)]
+
+
+def test_nobody_waits_for_what_a_group_had_fetched_before_it_lost_its_state():
+    world = three_groups(bound=StalenessBound(s_max=1))
+    reported(world, 0)
+    assert reported(world, 1)[1:] == []  # version 2; group 0 works on version 1, group 2 on version 0
+    assert world.done(world.cloud.restarted(2), 2.0) == [("Down", 1, 5), ("Down", 2, 6)]
+    assert world.cloud.fetched.tolist() == [1, 2, 2]
+
+
+def test_without_a_bound_who_wakes_or_has_lost_its_state_gets_an_order_at_once():
+    world = three_groups()
+    reported(world, 0)
+    assert world.done(world.cloud.woken(2), 2.0) == [("Down", 2, 5)]
+    assert world.done(world.cloud.restarted(1), 2.0) == [("Down", 1, 6)]
+
+
 def test_the_bound_moves_by_how_fast_accuracy_rises():
     world = three_groups(bound=StalenessBound(s_max=2, adapt_every=2))
     cloud = world.cloud

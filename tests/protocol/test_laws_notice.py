@@ -111,6 +111,10 @@ BROKEN = {
         "did not wait for",
     ),
     "a bound on staleness does not bind": (around(Immediate, "_restart", unbound), "go on . ahead of"),
+    "who wakes or has lost its state does not ask the bound": (
+        (Immediate, "idle", lambda mode, cloud, group: cloud.down(group)),
+        "go on . ahead of",
+    ),
     "what is late is never dropped": (
         (Roster, "drop_late", lambda roster: None),
         "are late after the cloud has merged",

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from fedloom.cli.many import Job, make_runs
+from fedloom.cli.jobs import Job
+from fedloom.cli.many import make_runs
 from fedloom.cli.worker import read_files, run_elsewhere, write_files
 from fedloom.record.runs import read_run
 from fedloom.scale.tasks import State, run_tasks

@@ -14,7 +14,7 @@ from fedloom.fleet.hops import hop
 from fedloom.grouping import Need, Topology
 from fedloom.methods import METHODS, Grouping, Method
 from fedloom.methods.camu import by_contribution, in_turn
-from fedloom.methods.method import Allotment
+from fedloom.methods.method import Allotment, Allotting
 from fedloom.mixing import Reports
 from fedloom.planning import Devices, Work, make_plan
 from fedloom.planning.ways import SERVER_W
@@ -35,7 +35,7 @@ def two_clusters(allotment=None, **parts):
         name="test",
         summary="",
         group=Grouping(fixed_topology([[1, 1, 0], [0, 0, 1]], "head", [0, 2])),
-        allot=None if allotment is None else lambda view, topology, rng: allotment,
+        allot=None if allotment is None else Allotting(lambda view, topology, rng: allotment),
         **parts,
     )
 
@@ -95,7 +95,7 @@ def one_cluster(allotment):
         name="test",
         summary="",
         group=Grouping(fixed_topology([[1, 1, 1]], "head", [0])),
-        allot=lambda view, topology, rng: allotment,
+        allot=Allotting(lambda view, topology, rng: allotment),
     )
 
 
@@ -116,7 +116,7 @@ def test_chosen_powers_decide_rates_and_joules_of_uplinks():
         name="test",
         summary="",
         group=Grouping(fixed_topology(np.eye(3), "head", [0, 1, 2])),
-        allot=lambda view, topology, rng: Allotment(power_w=power_w),
+        allot=Allotting(lambda view, topology, rng: Allotment(power_w=power_w), edge_rounds=False),
     )
     _, federation = run(method, place, model_bits=700160)
     problem = Problem(
@@ -146,6 +146,9 @@ def test_what_does_not_fit_is_refused():
     shared = two_clusters(rounds(1, 2)).with_(group=fixed_topology([[1, 1, 0], [0, 1, 1]], "head", [0, 2]))
     with pytest.raises(ValueError, match="aggregators \\[0, 1\\] share clients or a host"):
         run(shared, place)
+    unannounced = two_clusters().with_(allot=Allotting(lambda view, topology, rng: rounds(1, 2), edge_rounds=False))
+    with pytest.raises(ValueError, match=r"edge rounds \[1, 2\] were allotted by a rule with edge_rounds=False"):
+        run(unannounced, place)
     powers = Allotment(power_w=np.ones(2))
     with pytest.raises(ValueError, match="powers can be chosen for radio links only"):
         run(two_clusters(powers), place)
@@ -153,7 +156,7 @@ def test_what_does_not_fit_is_refused():
         run(two_clusters(powers), snapshot([1, 1, 2], np.ones((1, 3))))
     with pytest.raises(ValueError, match="decided without features"):
         curious = two_clusters().with_(
-            needs=frozenset({Need.UPDATES}), allot=lambda view, topology, rng: view.features("update")
+            needs=frozenset({Need.UPDATES}), allot=Allotting(lambda view, topology, rng: view.features("update"))
         )
         run(curious, place)
 

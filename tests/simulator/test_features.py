@@ -1,5 +1,7 @@
 """Features for grouping: what they cost, progress that is kept or not, and runs that are resumed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from worlds import ScalarEngine, quadratic, snapshot, world
@@ -118,7 +120,8 @@ def test_the_clock_can_be_run_again_without_looking_at_models():
 
 def test_what_is_not_declared_cannot_be_asked_for():
     federation, _ = golden(True)
-    method = federation.method.with_(needs=frozenset({Need.SIZES}))
+    free = replace(federation.method.group, feature_s=None)
+    method = federation.method.with_(needs=frozenset({Need.SIZES}), group=free)
     blind = Driver(method, federation.world, Model(np.zeros(1, np.float32)), ScalarFeatures(None))
     with pytest.raises(ValueError, match=r"model updates without declaring it; add Need\.UPDATES"):
         list(blind.cloud_rounds(1))

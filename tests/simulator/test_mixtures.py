@@ -7,7 +7,7 @@ from worlds import adding, fixed_topology, snapshot, world
 
 from fedloom.methods import Grouping, Method
 from fedloom.methods.hierfedavg import method as hierfedavg
-from fedloom.methods.method import Allotment
+from fedloom.methods.method import Allotment, Allotting
 from fedloom.mixing import CloudLinear, Linear, by_reported, polynomial_cloud, polynomial_edge
 from fedloom.protocol import Async, Barrier, Immediate, NoCloud, TimeBox
 from fedloom.simulator.book import Model, settle
@@ -30,9 +30,8 @@ def uneven(cloud, **parts):
     """Clients 0 and 1 around 0 with three edge rounds, client 2 by itself with one."""
     group = fixed_topology([[1, 1, 0], [0, 0, 1]], "head", [0, 2])
     rounds = Allotment(edge_rounds=np.array([3, 1]))
-    return Method(
-        name="m", summary="", group=Grouping(group), cloud=cloud, allot=lambda view, topology, rng: rounds, **parts
-    )
+    allot = Allotting(lambda view, topology, rng: rounds)
+    return Method(name="m", summary="", group=Grouping(group), cloud=cloud, allot=allot, **parts)
 
 
 def test_with_an_immediate_cloud_each_aggregator_reports_after_the_rounds_it_was_allotted():
@@ -107,7 +106,7 @@ def test_a_cell_that_wakes_up_with_an_immediate_cloud_keeps_to_its_time_box(seco
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_a_cell_that_wakes_up_with_an_immediate_cloud_does_the_rounds_it_was_allotted(rounds):
     allotted = Allotment(edge_rounds=np.array([3, rounds]))
-    federation, handed, sent = sleeper(allot=lambda view, topology, rng: allotted)
+    federation, handed, sent = sleeper(allot=Allotting(lambda view, topology, rng: allotted))
     assert federation.machines.cloud.n_reports.min() > 2
     assert all(n_rounds % rounds == 0 for _, n_rounds in handed)  # not while it has rounds that were not reported
     begun = [(at_s, n_rounds) for at_s, n_rounds in sent if n_rounds % rounds == 0]

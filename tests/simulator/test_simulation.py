@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedloom.data import gaussian_mixture
-from fedloom.grouping import all_cells
-from fedloom.methods import METHODS, Grouping, Local
+from fedloom.grouping import Need, all_cells
+from fedloom.methods import METHODS, Allotment, Allotting, Grouping, Local
 from fedloom.mixing import CloudLinear, Linear, by_split_size, polynomial_cloud, polynomial_edge
 from fedloom.pacing import StalenessBound, median_iqr
 from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
@@ -206,6 +206,44 @@ def test_a_method_is_composed_of_parts():
 def test_bad_parts_are_explained(wrong, message):
     with pytest.raises(ValueError, match=message):
         wrong()
+
+
+@pytest.mark.parametrize(
+    ("name", "parts", "message"),
+    [
+        ("camu", {"edge": TimeBox(seconds=5.0)}, "camu allots edge rounds, and its time box of 5 s has as many as fit"),
+        (
+            "camu",
+            {"edge": Rounds(rounds=3)},
+            "camu allots edge rounds, and its edge has a number or schedule of its own",
+        ),
+        (
+            "camu",
+            {"edge": Async(rounds=3)},
+            "camu allots edge rounds, and its edge has a number or schedule of its own",
+        ),
+        (
+            "hierfedavg",
+            {"group": Grouping(all_cells, feature_s=3.0)},
+            r"feature_s=3 is the time to collect a feature, and hierfedavg needs none \(sizes\)",
+        ),
+        ("ltc:feature_s=3", {"needs": frozenset({Need.SPEEDS})}, r"and ltc needs none \(speeds\)"),
+    ],
+)
+def test_parts_that_make_no_sense_together_are_refused_when_the_method_is_made(name, parts, message):
+    with pytest.raises(ValueError, match=message):
+        make_method(name).with_(**parts)
+
+
+@pytest.mark.parametrize("edge", [TimeBox(seconds=5.0), Rounds(rounds=3), Async()])
+def test_powers_alone_go_with_any_edge(edge):
+    powers = Allotting(lambda view, topology, rng: Allotment(power_w=np.ones(2)), edge_rounds=False)
+    assert not make_method("camu").with_(allot=powers, edge=edge).allots_rounds
+
+
+@pytest.mark.parametrize("feature", ["update", "crop", "prediction", "skew"])
+def test_every_feature_of_ltc_has_a_time_to_be_collected_in(feature):
+    assert make_method(f"ltc:feature={feature}:feature_s=3").group.feature_s == 3
 
 
 @pytest.mark.parametrize(

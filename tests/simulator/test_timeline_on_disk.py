@@ -106,6 +106,7 @@ def test_a_full_disk_for_temporary_files_is_explained(monkeypatch):
     timeline.append(sent(0))
     with pytest.raises(OSError, match=r"No space left on device: the timeline has no room.*set TMPDIR") as error:
         timeline.append(sent(1))
+        list(timeline)
     assert error.value.errno == errno.ENOSPC
 
 

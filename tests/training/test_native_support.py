@@ -363,6 +363,23 @@ def average(first, target, weight, n_targets=1, jobs=None):
     return raw_engine().train_average(ROW, jobs, RATES, first, target, weight, n_targets, 1)
 
 
+def chain(**changes):
+    """Two waves of a job each; between them a model is made of the first one's sum and the given row."""
+    jobs = np.array([[1, 0, 1, 0, 0], [0, 1, 1, 0, 0]])
+    arguments = {
+        "given": ROW, "carried": np.zeros((0, 21)), "jobs": jobs, "lr": RATES, "job_first": ints(0, 1, 2),
+        "entry_first": ints(0, 1, 2), "entry_sum": ints(0, 1), "entry_weight": np.ones(2), "add_first": ints(0, 0, 0),
+        "adds": np.zeros((0, 2), np.int64), "model_first": ints(0, 0, 1), "model_sum": ints(0), "part_first": ints(0, 1),
+        "part_slot": ints(1), "part_weight": np.ones(1), "n_sums": 2, "seconds": 9.0, "n_threads": 1,
+    }  # fmt: skip
+    return raw_engine().train_chain(*(arguments | changes).values())
+
+
+def test_a_chain_with_good_arguments_is_trained():
+    made, left, values, n_waves, bad = chain()
+    assert made.shape == values.shape == (1, 21) and (left, n_waves, bad) == ([1], 2, [])
+
+
 def check64(row=ROW64, x=GOOD_X, labels=GOOD_Y):
     return load_build().loss_and_gradient64([LINEAR], 21, row, x, labels, False)
 
@@ -403,11 +420,29 @@ BAD_CALLS = {
     "evaluation of short rows": lambda: raw_engine().evaluate(ROW[:, 1:], GOOD_X, GOOD_Y, 5, False, 1),
     "evaluation of narrow inputs": lambda: raw_engine().evaluate(ROW, GOOD_X[:, 1:], GOOD_Y, 5, False, 1),
     "evaluation of wrong labels": lambda: raw_engine().evaluate(ROW, GOOD_X, GOOD_Y + 3, 5, False, 1),
+    "a chain of short rows": lambda: chain(given=ROW[:, 1:]),
+    "a chain with short sums": lambda: chain(carried=np.zeros((1, 20))),
+    "a chain with waves outside": lambda: chain(job_first=ints(0, 1, 3)),
+    "a chain with waves in disorder": lambda: chain(job_first=ints(0, 2, 1)),
+    "a chain with a sum that is not there": lambda: chain(entry_sum=ints(0, 2)),
+    "a chain that adds a sum that is not there": lambda: chain(adds=ints(0, 9)[None], add_first=ints(0, 1, 1)),
+    "a chain that adds a sum that is not in use": lambda: chain(adds=ints(0, 1)[None], add_first=ints(0, 1, 1)),
+    "a chain that adds a sum to itself": lambda: chain(adds=ints(0, 0)[None], add_first=ints(0, 1, 1)),
+    "a chain with a model of a sum that is not there": lambda: chain(model_sum=ints(7)),
+    "a chain with a model of a sum that is not in use": lambda: chain(model_sum=ints(1)),
+    "a chain with a model of a row that is not there": lambda: chain(part_slot=ints(2)),
+    "a chain with a model of itself": lambda: chain(part_slot=ints(0)),
+    "a chain that starts from a model before it is made": lambda: chain(model_first=ints(0, 0, 0)),
+    "a chain that starts from a row that is not there": lambda: chain(jobs=np.array([[2, 0, 1, 0, 0]] * 2)),
+    "a chain with too few weights": lambda: chain(entry_weight=np.ones(1)),
+    "a chain with models outside": lambda: chain(model_first=ints(0, 0, 2)),
     "a short row in double": lambda: check64(row=np.zeros(20)),
     "narrow inputs in double": lambda: check64(x=GOOD_X[:, 1:]),
 }  # fmt: skip
 # These end the process or never return today; so they are tried in a process of their own.
 CRASHES = {
+    "a chain without threads": lambda: chain(n_threads=0),
+    "a chain with less than no sums": lambda: chain(n_sums=-1),
     "no threads": lambda: raw_engine().train(ROW, job(0, 0, 1, 0, 0), RATES, 0),
     "gradients in pieces of nothing": lambda: raw_engine().gradient(ROW, ints(0), ints(0), 0, 1),
     "gradients of more rows than clients": lambda: raw_engine().gradient(ROW, ints(0, 0), ints(0, 0)[:1], 5, 1),

@@ -87,8 +87,7 @@ class Problem:
         _check.one_of("reading", self.reading, READINGS)
         _check.one_of("bound", self.bound, BOUNDS)
         _check.whole("n_params", self.n_params)
-        if self.horizon is not None:
-            _check.whole("horizon", self.horizon)
+        _check.wholes(horizon=self.horizon)
         n = len(_check.array("weight", self.weight, (None,)))
         for name in ("weight", "delta_c", "concentration", "gain", "update_j", "cap", "bandwidth_hz"):
             value = np.asarray(getattr(self, name), dtype=np.float64)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +36,64 @@ def run_once(
     from fedloom.cli.limits import guarded
     from fedloom.cli.live import watching
     from fedloom.gate.names import folder_name
-    from fedloom.simulator import Simulation, make_method
     from fedloom.simulator import scenario as read_scenario
     from fedloom.simulator.estimate import estimate
     from fedloom.simulator.refusing import refuse_full_disk
     from fedloom.simulator.speed import real_run
 
     chosen = read_scenario(scenario, changes)
+    simulation = _set_up(chosen, method, seed, data_folder, workers, engine, ray, dry_run)
+    where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
+    if not dry_run:
+        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.setting.model), where)
+    if verbose:
+        _describe(simulation, method)
+    if not quiet:
+        _note(_known_before(simulation, dry_run))
+    began = time.monotonic()
+    with (
+        guarded(max_time, max_memory) as guard,
+        watching(simulation, f"{chosen.name} · {method}", live=live, quiet=quiet, tensorboard=tensorboard) as show,
+    ):
+        summary = _carried_out(simulation, method, None if dry_run else where, resume, show, guard)
+    left: dict[str, Any]
+    if dry_run:
+        expected = real_run(simulation, time.monotonic() - began, workers, engine)
+        warnings, left = simulation.warnings, {"estimate": expected}
+        words = _figures(summary) + [_expected(expected)]
+    else:
+        report, warnings = _report_of(where)
+        left = {"folder": str(where), "report": str(report)}
+        words = _figures(summary) + [f"record: {where}\nreport: {report}"]
+    if as_json:
+        typer.echo(json.dumps(summary | {"warnings": warnings} | left))
+        return
+    for line in words:
+        out.print(line, highlight=False, soft_wrap=True)
+    if not quiet:
+        _note(warnings)
+
+
+def _set_up(
+    scenario: Any,
+    method: str,
+    seed: int,
+    data_folder: Path | None,
+    workers: int | None,
+    engine: str,
+    ray: str | None,
+    dry_run: bool,
+) -> Any:
+    """The simulation, with an engine on this machine or on a Ray cluster."""
+    from fedloom.simulator import Simulation, make_method
+
     trained_by: Any = engine
     if ray is not None and not dry_run:
         from fedloom.scale.engine import on_ray
 
         trained_by = on_ray(ray, workers, engine)
-    simulation = Simulation(
-        chosen,
+    return Simulation(
+        scenario,
         make_method(method),
         seed,
         directory=None if data_folder is None else str(data_folder),
@@ -57,32 +101,11 @@ def run_once(
         engine=trained_by,
         dry_run=dry_run,
     )
-    where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
-    if not dry_run:
-        refuse_full_disk(estimate(chosen, simulation.method, model=simulation.setting.model), where)
-    if verbose:
-        _describe(simulation, method)
-    for note in () if quiet else _known_before(simulation, dry_run):
-        notes.print(f"note: {note}", highlight=False, soft_wrap=True)
-    began = time.monotonic()
-    with (
-        guarded(max_time, max_memory) as guard,
-        watching(simulation, f"{chosen.name} · {method}", live=live, quiet=quiet, tensorboard=tensorboard) as show,
-    ):
-        summary = _carried_out(simulation, method, None if dry_run else where, resume, show, guard)
-    expected = real_run(simulation, time.monotonic() - began, workers, engine) if dry_run else None
-    report, warnings = (None, simulation.warnings) if dry_run else _report_of(where)
-    if as_json:
-        left = {"warnings": warnings} | (
-            {"estimate": expected} if dry_run else {"folder": str(where), "report": str(report)}
-        )
-        typer.echo(json.dumps(summary | left))
-    else:
-        _summary(summary, None if dry_run else where, report)
-        if expected is not None:
-            out.print(_expected(expected), highlight=False, soft_wrap=True)
-        for warning in () if quiet else warnings:
-            notes.print(f"note: {warning}", highlight=False, soft_wrap=True)
+
+
+def _note(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        notes.print(f"note: {sentence}", highlight=False, soft_wrap=True)
 
 
 def _known_before(simulation: Any, dry_run: bool) -> Iterator[str]:
@@ -184,28 +207,24 @@ def _report_of(folder: Path) -> tuple[Path, list[str]]:
         ) from error
 
 
-def _summary(summary: dict[str, Any], folder: Path | None, report: Path | None) -> None:
-    final, best = summary["final"], summary["best"]
+def _figures(summary: dict[str, Any]) -> list[str]:
+    """What a run came to, in lines."""
+    final, best, last = summary["final"], summary["best"], summary["topologies"][-1]
+    lines = []
     if "accuracy" in final:
-        out.print(f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} {_chosen(best)})", highlight=False)
+        lines.append(f"accuracy {final['accuracy']:.2%} (best {best['accuracy']:.2%} {_chosen(best)})")
     elif "rmse" in final:
-        out.print(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} {_chosen(best)})", highlight=False)
-    out.print(
+        lines.append(f"rmse {final['rmse']:.4g} (best {best['rmse']:.4g} {_chosen(best)})")
+    lines.append(
         f"{final['local_steps']} local steps, {final['edge_round']} edge rounds, {final['cloud_round']} cloud rounds: "
-        f"{seconds(final['time_s'])} of simulated time, {amount(final['energy_j'], 'J')}, {amount(final['bytes'], 'B')}",
-        highlight=False,
-        soft_wrap=True,
+        f"{seconds(final['time_s'])} of simulated time, {amount(final['energy_j'], 'J')}, {amount(final['bytes'], 'B')}"
     )
-    last = summary["topologies"][-1]
     if last["resource_factor"] > 1:
-        out.print(
+        lines.append(
             f"{last['links']} links to {last['aggregators']} aggregators ({last['resource_factor']:.2f} a client), "
-            f"mixing factor {last['mixing_factor']:.3f}",
-            highlight=False,
-            soft_wrap=True,
+            f"mixing factor {last['mixing_factor']:.3f}"
         )
-    if folder is not None:
-        out.print(f"record: {folder}\nreport: {report}", highlight=False, soft_wrap=True)
+    return lines
 
 
 def _chosen(best: dict[str, Any]) -> str:

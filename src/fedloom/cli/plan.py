@@ -294,7 +294,7 @@ def _assumptions(
             f"a cloud round of {method.name} is a time box of {method.edge.box_s:g} s: clusters run the edge rounds that fit, "
             "more or fewer than the plans it is compared with; see clusters.csv"
         )
-    if method.allot is not None:
+    if method.allots_rounds:
         said.append(
             f"{method.name} decides itself how many edge rounds each cluster runs; --edge-rounds is for the others"
         )

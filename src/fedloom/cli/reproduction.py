@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from fedloom.cli.many import Job, make_runs
+from fedloom.cli.jobs import Job
+from fedloom.cli.many import make_runs
 from fedloom.cli.show import notes, out
 from fedloom.reproduce import Item, Outcome, Paper, Setup
 
@@ -41,9 +42,8 @@ def reproduce(
 ) -> None:
     """The items that `text` names, at a scale. dry_run: only say what there is to do; page_only: only write the page again."""
     from fedloom import _check
-    from fedloom.record.runs import read_run
     from fedloom.reproduce import find_items
-    from fedloom.reproduce.page import save, write_page
+    from fedloom.reproduce.page import write_page
 
     paper, items = find_items(text)
     _check.one_of("--scale", scale, paper.scales)
@@ -71,15 +71,8 @@ def reproduce(
         max_memory=max_memory,
     )
 
-    outcomes, reports = [], []
-    for w in wanted:
-        runs = {label: [read_run(w.folders[label] / f"s{seed}") for seed in range(w.seeds)] for label in w.setups}
-        outcome = w.item.outcome(runs, scale)
-        wall_s = sum((run.summary or {})["wall_s"] for same in runs.values() for run in same)
-        n_runs = w.seeds * len(w.setups)
-        save(where, paper, w.item, scale, outcome, seeds=w.seeds, n_runs=n_runs, wall_s=wall_s)
-        reports.append(_report(runs, cache / "reports" / f"{paper.key}-{w.item.key}-{scale}.html", w.item.title))
-        outcomes.append((w.item, outcome))
+    judged = [_judged(w, paper, scale, where, cache) for w in wanted]
+    outcomes, reports = [(w.item, outcome) for w, (outcome, _) in zip(wanted, judged)], [report for _, report in judged]
     page = write_page(where, paper)
     if as_json:
         print(json.dumps(_as_dict(paper, outcomes, page) | {"reports": [str(r) for r in reports]}))
@@ -87,6 +80,21 @@ def reproduce(
         _show(outcomes)
         lines = [f"page: {page}", *(f"report: {report}" for report in reports)]
         out.print("\n".join(lines), highlight=False, soft_wrap=True)
+
+
+def _judged(wanted: Wanted, paper: Paper, scale: str, where: Path, cache: Path) -> tuple[Outcome, Path]:
+    """What came out of an item's runs, which is saved, and the path of their report."""
+    from fedloom.record.runs import read_run
+    from fedloom.reproduce.page import save
+
+    runs = {
+        label: [read_run(wanted.folders[label] / f"s{seed}") for seed in range(wanted.seeds)] for label in wanted.setups
+    }
+    item, outcome = wanted.item, wanted.item.outcome(runs, scale)
+    wall_s = sum((run.summary or {})["wall_s"] for same in runs.values() for run in same)
+    n_runs = wanted.seeds * len(wanted.setups)
+    save(where, paper, item, scale, outcome, seeds=wanted.seeds, n_runs=n_runs, wall_s=wall_s)
+    return outcome, _report(runs, cache / "reports" / f"{paper.key}-{item.key}-{scale}.html", item.title)
 
 
 def _at_scale(items: Sequence[Item], scale: str, asked: bool) -> list[Item]:

@@ -21,7 +21,7 @@ class Looking:
     def __init__(self, conductor: "Conductor") -> None:
         self._conductor = conductor
         self.on_wave: Callable[[], None] | None = None
-        self.wall_s = 0.0
+        self.wall_s = self.call_s = 0.0  # nothing is trained here
         self.batches: list[int] = []
         self.resume: Checkpoint | None = None
         self._dead: set[str] = set()  # rows that nobody needed the last time

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from fedloom._sums import weighted_sum
 from fedloom.deployment import naming
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows
 from fedloom.simulator.held import merge_by_rows
-from fedloom.training.sums import Tree, block_size
 
 Row = NDArray[np.float32]
 Recipe = dict[str, Any]
@@ -67,22 +66,9 @@ def merged(order: Mapping[str, Any], rows: Mapping[str, Row], method: Method) ->
         return merge_by_rows(rule, arrivals, len(updates))(used).astype(np.float32)
     total: NDArray[np.float64] = np.zeros(())
     for number, wave in enumerate(order["waves"]):
-        summed = weighted_sum([(rows[name], weight) for name, weight in wave])
+        summed = weighted_sum([rows[name] for name, _ in wave], [weight for _, weight in wave])
         total = total + summed if number else summed
     return _plus(total, [(mixed(part, rows, method), weight) for part, weight in order["models"]])
-
-
-def weighted_sum(parts: list[tuple[Row, float]]) -> NDArray[np.float64]:
-    """Updates times weights, added in the order given, in blocks, as the engines add them (fedloom.training.sums)."""
-    n_params = len(parts[0][0])
-    size, tree = block_size(n_params), Tree()
-    for low in range(0, len(parts), size):
-        block = torch.zeros(n_params, dtype=torch.float64)
-        for row, weight in parts[low : low + size]:
-            block.add_(torch.from_numpy(np.array(row)), alpha=weight)
-        tree.push({0: block.numpy()})
-    total: NDArray[np.float64] = tree.total(1, n_params)[0]
-    return total
 
 
 def _plus(total: NDArray[np.float64], parts: list[tuple[Row, float]]) -> Row:

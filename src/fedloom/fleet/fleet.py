@@ -137,8 +137,7 @@ class Fleet:
         on if something moves or is redrawn every edge round, else of no effect.
         """
         _check.whole("cloud_round", cloud_round, least=0)
-        if edge_round is not None:
-            _check.whole("edge_round", edge_round, least=0)
+        _check.wholes(edge_round=edge_round, least=0)
         redraw = self.settings.redraw
         clocks = (self.moves, redraw.links, redraw.compute)
         if "edge-round" in clocks and edge_round is None and cloud_round > 0:

@@ -2,6 +2,7 @@
 
 words       the one error, and how a value is shown in a message
 yaml_text   strict YAML, with line and column
+options     things by name, with options as text
 json_text   strict JSON
 names       names and folders that cannot leave their place
 files       regular files only, never more than so many bytes

@@ -230,36 +230,41 @@ def dual_segment(
         )
 
     first = affinity_propagation(by_radio, float(by_radio[_pairs(n)].min()), **how)  # type: ignore[arg-type]
-    group = first.leader_of.copy()
-    if len(first.leaders):
-        group = _nearest(group, first.leaders, apart)
-    leader_of = np.full(n, -1)
+    group = _nearest(first.leader_of, first.leaders, apart) if len(first.leaders) else first.leader_of.copy()
+    inner, preference = np.full(n, -1), float(np.median(by_label[_pairs(n)]))
     converged = [first.converged]
-    preference = float(np.median(by_label[_pairs(n)]))
-    for g in np.unique(group).tolist():
-        members = np.flatnonzero(group == g)
+    for members in _parts(group):
         inside = affinity_propagation(by_label[np.ix_(members, members)], preference, **how)  # type: ignore[arg-type]
         converged.append(inside.converged)
-        leader_of[members] = np.where(inside.leader_of >= 0, members[inside.leader_of], -1)
-    leftover = (first.leader_of < 0) | (leader_of < 0)
-
-    leaders = np.flatnonzero(leader_of == np.arange(n))
-    for g in np.unique(group).tolist():
-        members = np.flatnonzero(group == g)
-        own = leaders[group[leaders] == g]
-        if len(leaders):
-            leader_of[members] = _nearest(leader_of, own if len(own) else leaders, apart)[members]
-        else:
-            leader_of[members] = members[by_label[np.ix_(members, members)].sum(axis=1).argmax()]
-    clusters = [np.flatnonzero(leader_of == e) for e in np.unique(leader_of)]
+        inner[members] = np.where(inside.leader_of >= 0, members[inside.leader_of], -1)
+    leader_of = _all_led(inner, group, by_label, apart)
+    clusters = _parts(leader_of)
     clusters.sort(key=lambda c: int(c[0]))
     return DualSegment(
         clusters=clusters,
         heads=_heads(clusters, leader_of, leader, np.asarray(snr).diagonal()),
         radio_group=group,
-        leftover=leftover,
+        leftover=(first.leader_of < 0) | (inner < 0),
         converged=converged,
     )
+
+
+def _all_led(leader_of: Ints, group: Ints, by_label: Floats, apart: Floats) -> Ints:
+    """(n,) leaders with those who have none, -1, given one: the nearest in their group, else of all; if nobody leads, the one
+    of their group with the labels most like the others'."""
+    found, leaders = leader_of.copy(), np.flatnonzero(leader_of == np.arange(len(leader_of)))
+    for members in _parts(group):
+        own = leaders[np.isin(leaders, members)]
+        if len(leaders):
+            found[members] = _nearest(leader_of, own if len(own) else leaders, apart)[members]
+        else:
+            found[members] = members[by_label[np.ix_(members, members)].sum(axis=1).argmax()]
+    return found
+
+
+def _parts(label: Ints) -> list[Ints]:
+    """Points of the same label (n,), for each label in rising order."""
+    return [np.flatnonzero(label == value) for value in np.unique(label)]
 
 
 def _heads(clusters: Sequence[Ints], leader_of: Ints, leader: str, at_station: Floats) -> Ints:

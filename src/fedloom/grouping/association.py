@@ -49,8 +49,7 @@ class Effort:
     def __post_init__(self) -> None:
         _check.whole("n_starts", self.n_starts)
         _check.whole("n_kicks", self.n_kicks, least=0)
-        if self.n_swap_rounds is not None:
-            _check.whole("n_swap_rounds", self.n_swap_rounds, least=0)
+        _check.wholes(n_swap_rounds=self.n_swap_rounds, least=0)
 
 
 def default_effort(n_devices: int) -> Effort:

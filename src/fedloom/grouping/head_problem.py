@@ -129,21 +129,15 @@ def head_problem(
     if gradients is None and alpha > 0:
         raise ValueError(f"alpha weighs the cosines of gradients and must be 0 without gradients, got {alpha:g}")
     chosen = _candidates(candidates, n)
-    if gradients is None:
-        rows, remainder = np.zeros((n, 0)), np.zeros(n)
-    else:
-        if len(gradients) != n:
-            raise ValueError(f"gradients must have a row for each of the {n} devices, got {len(gradients)}")
-        rows, remainder = unit_rows(gradients, rank=rank, rng=rng)
+    rows, remainder = _directions(gradients, n, rank, rng)
     to_head = distances(position, position[chosen])
     to_server = distances(position, server[None])[:, 0]
-    cost, server_cost, reference = to_head, to_server, 1.0
     if normalise == "energy":
         cost, server_cost, reference = _energies(to_head, to_server, chosen, energy_j, tau1, tau2)
     elif energy_j is not None:
         raise ValueError(f'energy_j is for normalise "energy" and would be ignored by "{normalise}"')
-    elif normalise == "fedavg":
-        reference = float(to_server.sum())
+    else:
+        cost, server_cost, reference = to_head, to_server, float(to_server.sum()) if normalise == "fedavg" else 1.0
     if not reference > 0:
         raise ValueError(f'normalise "{normalise}" divides by what all reports to the server cost, which is 0')
     lam = (1 - alpha) / reference
@@ -198,6 +192,17 @@ def _candidates(candidates: ArrayLike | None, n: int) -> Ints:
     if chosen[0] < 0 or chosen[-1] >= n:
         raise ValueError(f"candidates must be devices from 0 to {n - 1}, got {chosen[[0, -1]].tolist()} among them")
     return np.asarray(chosen, dtype=np.int64)
+
+
+def _directions(
+    gradients: NDArray[np.floating] | None, n: int, rank: int | None, rng: np.random.Generator | None
+) -> tuple[Floats, Floats]:
+    """Rows (U, r) and remainder (U,) of the gradients' cosines, see `unit_rows`; none and 0 without gradients."""
+    if gradients is None:
+        return np.zeros((n, 0)), np.zeros(n)
+    if len(gradients) != n:
+        raise ValueError(f"gradients must have a row for each of the {n} devices, got {len(gradients)}")
+    return unit_rows(gradients, rank=rank, rng=rng)
 
 
 def _capacities(capacity: ArrayLike | None, n: int) -> Ints:

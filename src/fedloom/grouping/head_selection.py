@@ -99,10 +99,8 @@ def select_heads(
     _check.one_of("search", search, SEARCHES)
     n, n_candidates = problem.distance_m.shape
     check_capacity(problem, np.arange(n_candidates))
-    if max_cycles is not None:
-        _check.whole("max_cycles", max_cycles, least=0)
-    if n_best is not None:
-        _check.whole("n_best", n_best)
+    _check.wholes(max_cycles=max_cycles, least=0)
+    _check.wholes(n_best=n_best)
     columns = opening_heads(problem) if start is None else np.sort(problem.columns(start))
     check_capacity(problem, columns)
     full = search == "full" or (search == "auto" and n * n_candidates <= FULL_UP_TO)

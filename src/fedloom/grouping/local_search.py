@@ -113,8 +113,7 @@ def local_search(
     """
     check_trials(n_trials)
     _check.one_of("choice", choice, CHOICES)
-    if patience is not None:
-        _check.whole("patience", patience)
+    _check.wholes(patience=patience)
     nobody = sum(len(c) for c in clusters)
     members = [np.append(c, nobody) for c in clusters]
     for measure in measures:
@@ -133,14 +132,9 @@ def local_search(
             accept[:, n2] = False
         if bounds is None or n2 <= bounds[0] or n1 >= bounds[1]:
             accept[n1] = False
-        candidates = np.flatnonzero(_listed(accept))
-        if not len(candidates):
+        chosen = _chosen(accept, score, choice, rng)
+        if chosen is None:
             continue
-        if choice == "random":
-            chosen = int(candidates[rng.integers(len(candidates))])
-        else:
-            scores = _listed(score)[candidates]
-            chosen = int(candidates[np.argmax(scores <= scores.min() + TIE)])
         i, j = _place(chosen, n1, n2)
         leaves, joins = int(first[i]), int(second[j])
         members[c1] = np.array(sorted({*first.tolist()} - {leaves} | {joins, nobody}))
@@ -185,6 +179,17 @@ def check_count(n_clients: int, n_clusters: int) -> None:
     _check.whole("n_clusters", n_clusters)
     if n_clusters > n_clients:
         raise ValueError(f"n_clusters must be at most the number of clients, {n_clients}; got {n_clusters}")
+
+
+def _chosen(accept: NDArray[np.bool_], score: Floats, choice: str, rng: np.random.Generator) -> int | None:
+    """Which of the acceptable changes, by its place in the list; None if there is none. Both (n1 + 1, n2 + 1)."""
+    candidates = np.flatnonzero(_listed(accept))
+    if not len(candidates):
+        return None
+    if choice == "random":
+        return int(candidates[rng.integers(len(candidates))])
+    scores = _listed(score)[candidates]
+    return int(candidates[np.argmax(scores <= scores.min() + TIE)])
 
 
 def _listed(table: NDArray[np.generic]) -> NDArray[np.generic]:

@@ -105,16 +105,14 @@ def swap_search(
     if solution in ("2", "3"):
         _check.positive(f"compute_s for solution {solution}, which divides by round times,", t.diagonal())
     bounds = _size_bounds(n_clients, n_clusters, size_min, size_max)
-    if t_cap is not None and not 0 < t_cap < np.inf:
-        raise ValueError(f"t_cap must be above 0 and finite, so that dead clusters can be compared, got {t_cap:g}")
-    cap_s = 10 * float(t[np.isfinite(t)].max()) if t_cap is None else t_cap
+    round_times = RoundTimes(t, _cap_s(t, t_cap))
     sizes = _check.array("n_samples", n_samples, (n_clients,))
     direction = Angle(features, sizes) if metric == "angle" else Skew(features, sizes)
     first = (
         random_clusters(n_clients, n_clusters, rng) if start is None else check_clusters(start, n_clients, n_clusters)
     )
     found = local_search(
-        [direction, RoundTimes(t, cap_s)],
+        [direction, round_times],
         trade_off(solution, _exchange_rate(solution, z, strict)),
         first,
         bounds=bounds,
@@ -193,6 +191,15 @@ def check_exchange_rate(z: float) -> None:
     """z, at least 1; infinite: nothing may get worse."""
     if not z >= 1:
         raise ValueError(f"z must be at least 1, so that a change never loses more than it gains; got {z:g}")
+
+
+def _cap_s(t: Floats, t_cap: float | None) -> float:
+    """What rounds count at most, by default ten times the longest that is finite of t (K, K)."""
+    if t_cap is None:
+        return 10 * float(t[np.isfinite(t)].max())
+    if not 0 < t_cap < np.inf:
+        raise ValueError(f"t_cap must be above 0 and finite, so that dead clusters can be compared, got {t_cap:g}")
+    return t_cap
 
 
 def _exchange_rate(solution: str, z: float | None, strict: bool) -> float:

@@ -44,8 +44,7 @@ def unit_rows(
         raise ValueError(f"gradients must be finite, but those of devices {lost[:10].tolist()} are not")
     there = largest > 0
     n, p = g.shape
-    if rank is not None:
-        _check.whole("rank", rank)
+    _check.wholes(rank=rank)
     if rank is not None and rank < min(n, p):
         rows = _leading_directions(g, largest, rank, rng)
         return rows, np.clip(1 - (rows**2).sum(axis=1), 0.0, 1.0)

@@ -11,6 +11,7 @@ from fedloom.methods import (
     fedavg,
     fedmds,
     fedmes,
+    fedopt,
     fedprox,
     feduc_r,
     geographic,
@@ -24,11 +25,14 @@ from fedloom.methods import (
     random_clusters,
     similarity,
 )
-from fedloom.methods.method import Grouping, Local, Method, Start
+from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method, Start
 
 METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
     "fedprox": fedprox.method,
+    "fedavgm": fedopt.fedavgm,
+    "fedadam": fedopt.fedadam,
+    "fedyogi": fedopt.fedyogi,
     "hierfedavg": hierfedavg.method,
     "hhfl": hhfl.method,
     "fedmes": fedmes.method,
@@ -59,4 +63,4 @@ METHODS: dict[str, Callable[..., Method]] = {
     "feduc_r": feduc_r.method,
 }
 
-__all__ = ["METHODS", "Grouping", "Local", "Method", "Start"]
+__all__ = ["METHODS", "Allotment", "Allotting", "Grouping", "Local", "Method", "Start"]

@@ -5,7 +5,7 @@
     G_c          = v_c / sum_j v_j                                                weight of a cluster's model (CAMU, eq. 4)
     n_c          = floor(t_max / t_c) - 1                                         updates that fit into the wait, at most `cap`
     N_c          = 1 + [v_c >= threshold] n_c                                     updates in a cloud round (CAMU, eqs 15, 16)
-    P_c, n_c     of least GAP for the energy of n_c at equal powers               problem P1, `fedloom.allocation`
+    P_c, n_c     of least GAP for the energy of n_c at equal powers               problem P1, `fedloom.methods.camu_powers`
 
 P. Sun, E. Liu, W. Ni, Y. Geng, K. Yu, R. Wang, A. Jamalipour, "Cluster-Aware Multi-Round Update for Wireless Federated Learning
 in Heterogeneous Environments". W_c: transport distance of the cluster's labels to everybody's. An update is the scenario's local
@@ -27,38 +27,33 @@ Ours where the publication is silent: the signs of similarities, the floor, thre
 budget of P1, and its constants mu, L, delta, which hardly move its optimum; see docs/methods/camu.md.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import _check
-from fedloom.allocation import Allocation, Problem, allocate, learn_allocation
-from fedloom.allocation.problem import BITS, BOUNDS, READINGS
 from fedloom.grouping import Need, Topology, View, dual_segment
 from fedloom.grouping.affinity import LABELS, LEADERS, MOST_CLIENTS, RADIO
-from fedloom.methods.parts import Allotment, Barrier, CloudLinear, Group, Grouping, Method, WeighCloud
-from fedloom.mixing import (
-    CloudWeights,
-    Reports,
-    by_total,
-    contribution,
-    contribution_weights,
-    label_transport,
-    log_contribution,
+from fedloom.methods.camu_powers import (
+    SOLVERS,
+    Constants,
+    cluster_value,
+    noted,
+    open_gates,
+    own_powers,
+    power_problem,
+    solved,
+    update_s,
 )
+from fedloom.methods.parts import Allotment, Allotting, Barrier, CloudLinear, Group, Grouping, Method, WeighCloud
+from fedloom.mixing import CloudWeights, Reports, by_total, contribution_weights, label_transport, log_contribution
 from fedloom.mixing.wasserstein import FLOOR, METRICS
-from fedloom.pacing import cluster_update_s, extra_updates, gate, local_updates, scaled_threshold
+from fedloom.pacing import extra_updates, local_updates
 from fedloom.radio import channel_gains, snr_matrix
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 NEEDS = frozenset({Need.SIZES, Need.LABELS, Need.POSITIONS, Need.SPEEDS})
-SOLVERS = ("direct", "ppo", "updates")
-LIMITS = ("cap", "waiting")
 MOST_UPDATES = 1000  # of a cluster in a cloud round
-MOST_CONSTANT = 1e6  # of the bound
 
 
 def cluster(radio: str = "db_gap", labels: str = "neg_sq", leader: str = "exemplar") -> Group:
@@ -140,66 +135,33 @@ def method(
     ledger books what is really spent.
     """
     _check.one_of("solver", solver, SOLVERS)
-    _check.one_of("reading", reading, READINGS)
-    _check.one_of("bound", bound, BOUNDS)
-    _check.one_of("limit", limit, LIMITS)
-    _check.positive("power_factor", power_factor)
-    if horizon is not None:
-        _check.whole("horizon", horizon)
-    for name, value, least in (
-        ("mu", mu, 0.0),
-        ("smooth", smooth, 0.0),
-        ("delta", delta, 1.0),
-        ("delta_c", delta_c, 1.0),
-    ):
-        if not (least <= value <= MOST_CONSTANT and value > 0):
-            raise ValueError(
-                f"{name} must be {'above 0' if not least else 'at least 1'} and at most {MOST_CONSTANT:g}, got {value:g}"
-            )
+    constants = Constants(
+        cap=cap,
+        limit=limit,
+        power_factor=power_factor,
+        horizon=horizon,
+        mu=mu,
+        smooth=smooth,
+        delta=delta,
+        delta_c=delta_c,
+        reading=reading,
+        bound=bound,
+    )
 
     def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
-        value = _log_contribution(view, topology, floor, metric)
-        is_open = _gate(view, value, threshold, scaled)
-        uplink = view.uplink.pick(topology.host)
-        assert uplink.snr_per_w is not None and uplink.bandwidth_hz is not None
-        waiting = extra_updates(_update_s(view, topology), cap=cap)
-        n_params = max(1, round(view.model_bits / BITS))
-        update_j = np.asarray(view.compute_power_w * (topology.cover @ _update_work_s(view, n_params, reading)))
-        energy_j = float(uplink.energy_j(BITS * n_params).sum() + (1 + waiting) @ update_j)
-        own_w = np.broadcast_to(np.asarray(uplink.power_w, dtype=np.float64), waiting.shape)
-        share = np.where(topology.cover, view.n_samples, 0) / (topology.cover @ view.n_samples)[:, None]
-        problem = Problem(
-            weight=contribution_weights(value),
-            delta_c=np.full(len(value), delta_c),
-            concentration=(share**2).sum(axis=1),
-            gain=uplink.snr_per_w,
-            noise_w=1.0,  # the SNR for each watt is the gain for each watt of noise
-            update_j=update_j,
-            cap=np.where(is_open, waiting if limit == "waiting" else cap, 0).astype(np.float64),
-            energy_budget_j=energy_j,
-            power_budget_w=float(power_factor * own_w.sum()),
-            n_params=n_params,
-            lr=view.lr,
-            mu=mu,
-            smooth=smooth,
-            delta=delta,
-            horizon=horizon,
-            bandwidth_hz=uplink.bandwidth_hz,
-            reading=reading,
-            bound=bound,
-        )
-        if reading == "literal":
-            energy_j = problem.energy_j(own_w, waiting)
-            power_w = float(power_factor * problem.power_w(own_w))
-            problem = replace(problem, energy_budget_j=energy_j, power_budget_w=power_w)
-        found = _solved(problem, solver, own_w, waiting, rng)
+        value = cluster_value(view, topology, floor, metric)
+        is_open = open_gates(view, value, threshold, scaled)
+        waiting = extra_updates(update_s(view, topology), cap=cap)
+        problem = power_problem(view, topology, value, is_open, waiting, constants)
+        found = solved(problem, solver, own_powers(view, topology), waiting, rng)
         updates = 1 + np.rint(found.n_extra).astype(np.int64)
-        notes = _notes(value, is_open) | {"head_power_w": found.power_w, "gap": found.gap, "budget_j": energy_j}
+        notes = noted(value, is_open)
+        notes |= {"head_power_w": found.power_w, "gap": found.gap, "budget_j": problem.energy_budget_j}
         return Allotment(edge_rounds=updates, power_w=found.power_w, notes=notes)
 
     base = gated(threshold, scaled, cap, floor, metric, radio, labels, leader)
     summary = "device clusters that hear each other and have like labels; gated extra updates and powers of least error"
-    return base.with_(name="camu", summary=summary, needs=NEEDS | {Need.LINKS}, allot=allot)
+    return base.with_(name="camu", summary=summary, needs=NEEDS | {Need.LINKS}, allot=Allotting(allot))
 
 
 def updates_only(
@@ -238,11 +200,11 @@ def gated(
     _check.one_of("metric", metric, METRICS)
 
     def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
-        value = _log_contribution(view, topology, floor, metric)
-        is_open = _gate(view, value, threshold, scaled)
+        value = cluster_value(view, topology, floor, metric)
+        is_open = open_gates(view, value, threshold, scaled)
         upload_s = view.uplink.pick(topology.host).seconds(view.model_bits) if upload_time else None
-        updates = local_updates(extra_updates(_update_s(view, topology), upload_s=upload_s, cap=cap), is_open)
-        return Allotment(edge_rounds=updates, notes=_notes(value, is_open))
+        updates = local_updates(extra_updates(update_s(view, topology), upload_s=upload_s, cap=cap), is_open)
+        return Allotment(edge_rounds=updates, notes=noted(value, is_open))
 
     return Method(
         name="camu_gated",
@@ -251,7 +213,7 @@ def gated(
         needs=NEEDS | ({Need.LINKS} if upload_time else set()),
         cloud=Barrier(uplink=in_turn),
         merge_cloud=CloudLinear(by_contribution(floor, metric)),
-        allot=allot,
+        allot=Allotting(allot),
     )
 
 
@@ -286,40 +248,3 @@ def no_clusters_by_size() -> Method:
         summary="FedAvg by devices that send one after the other: one update, weights by data size",
         merge_cloud=CloudLinear(by_total),
     )
-
-
-def _solved(problem: Problem, solver: str, own_w: Floats, waiting: Ints, rng: np.random.Generator) -> Allocation:
-    """Powers and extra updates; own_w (N,): the links' own powers, waiting (N,): extra updates that fit into the wait."""
-    if solver == "ppo":
-        reference = own_w, np.minimum(waiting, problem.cap)
-        return learn_allocation(problem, reference, seed=int(rng.integers(2**31))).best
-    return allocate(problem, power_w=own_w if solver == "updates" else None)
-
-
-def _log_contribution(view: View, topology: Topology, floor: float, metric: str) -> Floats:
-    """ln v (N,) of the clusters."""
-    counts = topology.cover @ view.label_counts
-    return log_contribution(topology.cover @ view.n_samples, label_transport(counts, metric=metric), floor=floor)
-
-
-def _gate(view: View, value: Floats, threshold: float, scaled: bool) -> NDArray[np.bool_]:
-    if scaled and np.isfinite(threshold):
-        threshold = scaled_threshold(threshold, int(view.n_samples[view.active].sum()))
-    return gate(value, threshold)
-
-
-def _update_s(view: View, topology: Topology) -> Floats:
-    """t (N,): seconds of an update of each cluster; links inside clusters are not counted."""
-    return cluster_update_s(topology.cover, view.work_s)
-
-
-def _update_work_s(view: View, n_params: int, reading: str) -> Floats:
-    """(K,): seconds of computing that P1 counts for an update of each device. As printed (eq. 23b) l_k q / f_k, the q parameters
-    of the model in place of the device's samples, l_k / f_k being the seconds of a sample."""
-    if reading != "literal":
-        return view.work_s
-    return np.asarray(view.work_s / np.maximum(view.n_samples, 1) * n_params)
-
-
-def _notes(value: Floats, is_open: NDArray[np.bool_]) -> dict[str, float | Floats]:
-    return {"contribution": contribution(value), "open_gates": float(is_open.sum())}

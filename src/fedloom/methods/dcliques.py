@@ -23,8 +23,7 @@ def method(
     """n_clusters: by default one for five clients; n_trials: of the search, by default as for ltc; box_s,
     feature_s as for ltc."""
 
-    if n_clusters is not None:
-        _check.whole("n_clusters", n_clusters)
+    _check.wholes(n_clusters=n_clusters)
     if n_trials is not None:
         check_trials(n_trials)
 

@@ -24,7 +24,7 @@ import numpy as np
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, draw_candidates, head_problem, select_heads
 from fedloom.grouping.head_problem import NORMALISE, WEIGHTINGS
-from fedloom.grouping.head_selection import SEARCHES
+from fedloom.grouping.head_selection import SEARCHES, HeadSelection
 from fedloom.grouping.unit_gradients import RANK
 from fedloom.methods.parts import Barrier, Grouping, Method
 
@@ -58,15 +58,8 @@ def method(
     _check.one_of("search", search, SEARCHES)
     _check_share("alpha", alpha, zero=True)
     _check_share("candidate_share", candidate_share)
-    for name, value, least in (
-        ("capacity", capacity, 1),
-        ("n_candidates", n_candidates, 1),
-        ("n_best", n_best, 1),
-        ("max_cycles", max_cycles, 0),
-        ("rank", rank, 1),
-    ):
-        if value is not None:
-            _check.whole(name, value, least=least)
+    _check.wholes(capacity=capacity, n_candidates=n_candidates, n_best=n_best, rank=rank)
+    _check.wholes(max_cycles=max_cycles, least=0)
     with_gradients = alpha > 0 or score
 
     def group(view: View, rng: np.random.Generator) -> Topology:
@@ -89,11 +82,8 @@ def method(
             rng=rng,
         )
         found = select_heads(problem, search=search, n_best=n_best, max_cycles=max_cycles, rng=rng)
-        scores = found.scores
-        notes = {"objective": scores.objective, "member_m": scores.member_m / max(1, n - len(found.heads))}
-        if scores.cosine is not None and scores.cosine_by_size is not None:
-            notes |= {"cosine": scores.cosine, "cosine_by_size": scores.cosine_by_size}
-        return Topology.of_heads([who[c] for c in found.clusters], who[found.heads], len(view.active), notes)
+        clusters = [who[c] for c in found.clusters]
+        return Topology.of_heads(clusters, who[found.heads], len(view.active), _notes(found))
 
     needs = {Need.SIZES, Need.POSITIONS}
     needs |= {Need.GRADIENTS} if with_gradients else set()
@@ -117,11 +107,13 @@ def heads_for(n_devices: int, n_clusters: int | None, capacity: int | None) -> i
     return math.ceil(n_devices / capacity_for(n_devices, capacity)) if n_clusters is None else n_clusters
 
 
-def check_clusters(n_clusters: int | None, capacity: int | None) -> None:
-    """Whole numbers of at least 1, where they are given."""
-    for name, value in (("n_clusters", n_clusters), ("capacity", capacity)):
-        if value is not None:
-            _check.whole(name, value)
+def _notes(found: HeadSelection) -> dict[str, float]:
+    """Figures to be recorded of the clusters."""
+    scores, n_members = found.scores, sum(map(len, found.clusters)) - len(found.heads)
+    notes = {"objective": scores.objective, "member_m": scores.member_m / max(1, n_members)}
+    if scores.cosine is not None and scores.cosine_by_size is not None:
+        notes |= {"cosine": scores.cosine, "cosine_by_size": scores.cosine_by_size}
+    return notes
 
 
 def _n_candidates(n_devices: int, room: int, share: float, wanted: int | None) -> int:

@@ -61,8 +61,7 @@ def plus(
 def _by_updates(cluster: Callable[..., list[NDArray[np.int64]]], time: str, n_clusters: int | None) -> Group:
     """Heads with the clusters that `cluster` makes of updates (m, P) and times (m,), n_clusters of them."""
     _check.one_of("time", time, TIMES)
-    if n_clusters is not None:
-        _check.whole("n_clusters", n_clusters)
+    _check.wholes(n_clusters=n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = _all_pairs(view)

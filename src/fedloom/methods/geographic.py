@@ -6,15 +6,16 @@ many clusters as DDC's capacity needs, if nothing else is asked for; capacity it
 
 import numpy as np
 
+from fedloom import _check
 from fedloom.grouping import HeadedClusters, Need, Topology, View, geographic_clusters, gradient_likeness
-from fedloom.methods.ddc import check_clusters, heads_for
+from fedloom.methods.ddc import heads_for
 from fedloom.methods.parts import Group, Grouping, Method
 
 
 def method(n_clusters: int | None = None, capacity: int | None = None, score: bool = False) -> Method:
     """n_clusters: by default as few as clusters of at most `capacity` (a fifth of all) devices need. capacity: no limit if
     not given. score: collect gradients only to note how alike those in a cluster are."""
-    check_clusters(n_clusters, capacity)
+    _check.wholes(n_clusters=n_clusters, capacity=capacity)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.active)

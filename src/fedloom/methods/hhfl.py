@@ -39,10 +39,8 @@ def method(
     step, local steps, edge rounds). grow: periods that grow as the learning rate falls; if it does not, they stay as they are,
     of which `ladder_note` warns."""
     _check.one_of("policy", policy, POLICIES)
-    if max_links is not None:
-        _check.whole("max_links", max_links)
-    if link_budget is not None:
-        _check.whole("link_budget", link_budget, least=0)
+    _check.wholes(max_links=max_links)
+    _check.wholes(link_budget=link_budget, least=0)
     check_pairs(disable_links)
     if stages is not None and grow:
         raise ValueError("give stages, or grow=true to let the learning rate decide, not both")

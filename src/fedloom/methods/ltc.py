@@ -18,6 +18,7 @@ Solutions "1.1", "1.2", "2", "3" are the criteria compared in the paper (section
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, complementary_clusters, device_round_s, swap_search
@@ -26,10 +27,10 @@ from fedloom.grouping.swap_search import Z, check_exchange_rate
 from fedloom.methods.parts import Group, Grouping, Method, TimeBox
 
 FEATURES = {
-    "update": ("update", None, Need.UPDATES),
-    "crop": ("update", 1, Need.UPDATES),
-    "prediction": ("prediction", None, Need.PREDICTIONS),
-    "skew": ("labels", None, Need.LABELS),
+    "update": ("update", Need.UPDATES),
+    "crop": ("update", Need.UPDATES),
+    "prediction": ("prediction", Need.PREDICTIONS),
+    "skew": ("labels", Need.LABELS),
 }
 STARTS = ("random", "complementary")
 
@@ -60,25 +61,20 @@ def method(
     _check.one_of("start", start, STARTS)
     _check.one_of("choice", choice, CHOICES)
     _check.one_of("solution", str(solution), tuple(Z))
-    _check_search(n_clusters, n_trials, z)
-    for name, value in (("size_min", size_min), ("size_max", size_max), ("crop_layers", crop_layers)):
-        if value is not None:
-            _check.whole(name, value)
-    kind, layers, need = FEATURES[feature]
-    layers = crop_layers if feature == "crop" else layers
+    _check.wholes(n_clusters=n_clusters, size_min=size_min, size_max=size_max, crop_layers=crop_layers)
+    _check_search(n_trials, z)
+    kind, need = FEATURES[feature]
+    layers = crop_layers if feature == "crop" else None
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)
         features = view.features(kind, layers)[who]
         n = clusters_for(len(who), n_clusters)
-        sizes, work_s, exchange_s = view.n_samples[who], view.work_s[who], view.exchange_s[np.ix_(who, who)]
-        first = None
-        if start == "complementary":
-            t_s = device_round_s(work_s, exchange_s)
-            first = complementary_clusters(features, t_s, n_clusters=n, sigma_t=0.5, sigma_ft=0.8, rng=rng)
+        work_s, exchange_s = view.work_s[who], view.exchange_s[np.ix_(who, who)]
+        first = _complementary(features, work_s, exchange_s, n, rng) if start == "complementary" else None
         found = swap_search(
             features,
-            sizes,
+            view.n_samples[who],
             work_s,
             exchange_s,
             n_clusters=n if first is None else len(first),
@@ -107,9 +103,19 @@ def method(
     )
 
 
-def _check_search(n_clusters: int | None, n_trials: int | None, z: float | None) -> None:
-    if n_clusters is not None:
-        _check.whole("n_clusters", n_clusters)
+def _complementary(
+    features: NDArray[np.floating],
+    work_s: NDArray[np.float64],
+    exchange_s: NDArray[np.float64],
+    n_clusters: int,
+    rng: np.random.Generator,
+) -> list[NDArray[np.int64]]:
+    """Clusters to begin with: those of A+ (`fedmds_plus`), with its widths."""
+    t_s = device_round_s(work_s, exchange_s)
+    return complementary_clusters(features, t_s, n_clusters=n_clusters, sigma_t=0.5, sigma_ft=0.8, rng=rng)
+
+
+def _check_search(n_trials: int | None, z: float | None) -> None:
     if n_trials is not None:
         check_trials(n_trials)
     if z is not None:

@@ -14,6 +14,7 @@ import numpy as np
 from fedloom.grouping import home_cells
 from fedloom.methods.parts import ByRows, CloudByRows, Grouping, Method, Rows, Start
 from fedloom.mixing import Arrivals, CloudWeights, EdgeWeights, Reports, similarity_weights, start_share
+from fedloom.mixing.merges import cloud_weighted, weighted
 
 MOST_KAPPA = 100.0  # exp(kappa cos): more would leave one model alone
 
@@ -42,7 +43,7 @@ def method(kappa: float = 1.0, least: float = 0.5) -> Method:
         name="macfl_r",
         summary="reconstruction of MACFL: weights by direction of updates, starts between the edge's and the own model",
         group=Grouping(home_cells),
-        merge_edge=ByRows(weigh_edge),
-        merge_cloud=CloudByRows(weigh_cloud),
+        merge_edge=ByRows(weighted(weigh_edge)),
+        merge_cloud=CloudByRows(cloud_weighted(weigh_cloud)),
         start=Start(share=start),
     )

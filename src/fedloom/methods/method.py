@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View
+from fedloom.grouping.view import FEATURES
 from fedloom.mixing import mean_of_aggregators
 from fedloom.mixing.merges import CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.weights import Floats
@@ -91,6 +92,28 @@ class Allotment:
 Allot = Callable[[View, Topology, np.random.Generator], Allotment]
 
 
+@dataclass(frozen=True)
+class Allotting:
+    """How it is decided what each aggregator is to do: after every grouping."""
+
+    rule: Allot
+    """From what the server knows then (not from features), the topology and a generator, to an allotment."""
+    _: KW_ONLY
+    edge_rounds: bool = True
+    """It decides on edge rounds, so that the edge has no number of its own; else on powers alone, which go with any edge."""
+
+    def __call__(self, view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
+        """Ask the rule, and refuse what does not fit the topology, or edge rounds that were not announced."""
+        found = self.rule(view, topology, rng)
+        found.check(topology.n_aggregators)
+        if found.edge_rounds is not None and not self.edge_rounds:
+            raise ValueError(
+                f"edge rounds {found.edge_rounds.tolist()} were allotted by a rule with edge_rounds=False; say edge_rounds=True, "
+                "or allot powers alone"
+            )
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """Which parts, with which constants. `with_` makes a variant: any part may be combined with any other."""
@@ -115,9 +138,30 @@ class Method:
     """How an aggregator merges updates: `Linear`, or `ByRows`."""
     merge_cloud: MergeCloud = CloudLinear()  # noqa: RUF009
     """How the cloud merges the aggregators' models: `CloudLinear`, or `CloudByRows`."""
-    allot: Allot | None = None
-    """Edge rounds and powers of each aggregator, decided after every grouping from what the server knows then (not from
-    features); by default the scenario's."""
+    allot: Allotting | None = None
+    """Edge rounds and powers of each aggregator; by default the scenario's."""
+
+    def __post_init__(self) -> None:
+        if self.group.feature_s is not None and not self.needs & set(FEATURES.values()):
+            raise ValueError(
+                f"feature_s={self.group.feature_s:g} is the time to collect a feature, and {self.name} needs none "
+                f"({', '.join(sorted(self.needs))}); leave feature_s out, or declare the feature in needs"
+            )
+        if self.allots_rounds and self.edge.box_s is not None:
+            raise ValueError(
+                f"{self.name} allots edge rounds, and its time box of {self.edge.box_s:g} s has as many as fit; take Rounds or "
+                "Async as edge, or allot powers alone (Allotting(..., edge_rounds=False))"
+            )
+        if self.allots_rounds and self.edge.rounds is not None:
+            raise ValueError(
+                f"{self.name} allots edge rounds, and its edge has a number or schedule of its own (rounds); leave one of them "
+                "out"
+            )
+
+    @property
+    def allots_rounds(self) -> bool:
+        """Aggregators have numbers of edge rounds of their own."""
+        return self.allot is not None and self.allot.edge_rounds
 
     def with_(self, **parts: Any) -> "Method":
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was."""

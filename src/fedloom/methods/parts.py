@@ -1,6 +1,7 @@
 """All parts that methods are made of, in one place."""
 
 from fedloom.methods.method import Allotment as Allotment
+from fedloom.methods.method import Allotting as Allotting
 from fedloom.methods.method import Group as Group
 from fedloom.methods.method import Grouping as Grouping
 from fedloom.methods.method import Local as Local

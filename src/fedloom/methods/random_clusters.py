@@ -13,8 +13,7 @@ from fedloom.methods.parts import Method
 
 def method(n_clusters: int | None = None, box_s: float = 120.0) -> Method:
     """n_clusters: by default one for five clients; box_s: seconds of a cloud round."""
-    if n_clusters is not None:
-        _check.whole("n_clusters", n_clusters)
+    _check.wholes(n_clusters=n_clusters)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)

@@ -10,7 +10,7 @@ import numpy as np
 from fedloom import _check
 from fedloom.grouping import Need, Topology, View, similarity_clusters
 from fedloom.grouping.geographic import HOW
-from fedloom.methods.ddc import check_clusters, heads_for
+from fedloom.methods.ddc import heads_for
 from fedloom.methods.geographic import around_drawn_heads, headed_method
 from fedloom.methods.parts import Method
 
@@ -20,7 +20,7 @@ def method(
 ) -> Method:
     """how: "k_means" on label shares or "linkage" on the Hellinger distance. The rest as for geographic."""
     _check.one_of("how", how, HOW)
-    check_clusters(n_clusters, capacity)
+    _check.wholes(n_clusters=n_clusters, capacity=capacity)
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.active)

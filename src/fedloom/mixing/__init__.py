@@ -1,5 +1,6 @@
-"""How much each model counts: pure functions that return the coefficients of a merge."""
+"""How models are merged: functions that return the coefficients of a merge, and rules that look at the models (`robust`)."""
 
+from fedloom.mixing import robust as robust
 from fedloom.mixing.kl import closeness, cluster_weights, kl_cloud_weights, kl_divergence
 from fedloom.mixing.merges import ByRows, CloudByRows, CloudLinear, Linear
 from fedloom.mixing.similarity import similarity_weights, start_share

@@ -1,6 +1,7 @@
-"""How models are merged: by weights that are known beforehand, or by weights that depend on the models themselves.
+"""How models are merged: by weights that are known beforehand, or by any function of the models themselves.
 
-`Linear` never sees a model: merges are noted and computed later, many at a time. `ByRows` is asked when the models are there.
+`Linear` never sees a model: merges are noted and computed later, many at a time. `ByRows` is asked when the models are there, and
+may do anything with them (mixing/robust has some); `weighted` makes a rule of weights that depend on models.
 """
 
 from collections.abc import Callable
@@ -9,12 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.mixing.server import ServerStep
 from fedloom.mixing.size import by_size, by_total
 from fedloom.mixing.weights import Arrivals, CloudWeights, EdgeWeights, Reports
 
 Rows = NDArray[np.float32]
 WeighEdge = Callable[[Arrivals], EdgeWeights]
 WeighCloud = Callable[[Reports], CloudWeights]
+EdgeRule = Callable[[Arrivals, Rows, Rows, Rows], NDArray[np.floating]]
+CloudRule = Callable[[Reports, Rows, Rows], NDArray[np.floating]]
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Linear:
 
     weigh: WeighEdge = by_size
     """How much the old model and each update count."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return self.weigh(arrivals)
@@ -30,10 +36,12 @@ class Linear:
 
 @dataclass(frozen=True)
 class ByRows:
-    """At an aggregator: weights that depend on the models."""
+    """At an aggregator: any function of the models."""
 
-    weigh: Callable[[Arrivals, Rows, Rows, Rows], EdgeWeights]
-    """(arrivals, the old model (P,), the updates (m, P), what they started from (m, P)) -> weights."""
+    rule: EdgeRule
+    """(arrivals, the old model (P,), the updates (m, P), what they started from (m, P)) -> the new model (P,)."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return None
@@ -45,6 +53,8 @@ class CloudLinear:
 
     weigh: WeighCloud = by_total
     """How much the old model and each aggregator's count."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.weigh(reports)
@@ -52,12 +62,14 @@ class CloudLinear:
 
 @dataclass(frozen=True)
 class CloudByRows:
-    """At the cloud: weights that depend on the models."""
+    """At the cloud: any function of the models."""
 
-    weigh: Callable[[Reports, Rows, Rows], CloudWeights]
-    """(reports, the old model (P,), the aggregators' (N, P)) -> weights."""
+    rule: CloudRule
+    """(reports, the old model (P,), the aggregators' (N, P)) -> the new model (P,)."""
     shown: WeighCloud = by_total
     """By which models of clusters are made, and aggregators shown: known before the models are."""
+    then: ServerStep | None = None
+    """What is done with the step from the old model to the merged one; by default it is taken."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.shown(reports)
@@ -65,3 +77,24 @@ class CloudByRows:
 
 MergeEdge = Linear | ByRows
 MergeCloud = CloudLinear | CloudByRows
+
+
+def weighted(weigh: Callable[[Arrivals, Rows, Rows, Rows], EdgeWeights]) -> EdgeRule:
+    """The rule of weights that depend on the models, at an aggregator."""
+
+    def rule(arrivals: Arrivals, old: Rows, rows: Rows, starts: Rows) -> NDArray[np.floating]:
+        found = weigh(arrivals, old, rows, starts)
+        total = found.own * old.astype(np.float64) + found.model @ rows
+        return np.asarray(total if found.start is None else total + found.start @ starts)
+
+    return rule
+
+
+def cloud_weighted(weigh: Callable[[Reports, Rows, Rows], CloudWeights]) -> CloudRule:
+    """The same at the cloud."""
+
+    def rule(reports: Reports, old: Rows, rows: Rows) -> NDArray[np.floating]:
+        found = weigh(reports, old, rows)
+        return np.asarray(found.own * old.astype(np.float64) + found.edge @ rows)
+
+    return rule

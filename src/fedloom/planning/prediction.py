@@ -257,7 +257,7 @@ def _book(ledger: Ledger, way: Way, times: Ints, n_bytes: int) -> None:
             airtime_s=float((times * leg.seconds).sum()),
             energy_j=float((times * leg.joules).sum()),
         )
-        ledger.pay(bill)
+        ledger.pay([bill])
 
 
 def _joules(way: Way, times: Ints | int) -> Floats:

@@ -29,6 +29,10 @@ class Waits:
     def fell_asleep(self, cloud: Cloud) -> list[Action]:
         return []
 
+    def idle(self, cloud: Cloud, group: int) -> list[Action]:
+        """All wait for it."""
+        return cloud.down(group)
+
     def recovered(self, cloud: Cloud, idle: Sequence[int]) -> list[Action]:
         """Who is idle was not reached by what was sent before."""
         actions = [action for group in idle for action in cloud.down(group)]

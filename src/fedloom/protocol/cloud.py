@@ -43,8 +43,8 @@ class Memo(NamedTuple):
 
 class CloudMode(Protocol):
     """What the cloud waits for. `reports_of_each`: reports of a group that make a cloud round. Answers: `begin` a cloud round,
-    a report of a group has come, all due reports have, a group `fell_asleep`, an accuracy is known, a lost state is `recovered`
-    and these groups are idle."""
+    a report of a group has come, all due reports have, a group `fell_asleep`, a group is `idle` (it slept or has lost its state,
+    and needs an order), an accuracy is known, a lost state is `recovered` and these groups are idle."""
 
     exists: ClassVar[bool]
     waits: ClassVar[bool]
@@ -63,14 +63,15 @@ class CloudMode(Protocol):
     def reported(self, cloud: "Cloud", group: int, at_s: float) -> list[Action]: ...
     def finish(self, cloud: "Cloud") -> list[Action]: ...
     def fell_asleep(self, cloud: "Cloud") -> list[Action]: ...
+    def idle(self, cloud: "Cloud", group: int) -> list[Action]: ...
     def scored(self, cloud: "Cloud", version: int, accuracy: float, at_s: float) -> list[Action]: ...
     def recovered(self, cloud: "Cloud", idle: Sequence[int]) -> list[Action]: ...
 
 
 class Cloud:
     """version: cloud merges so far. fetched (N,): the version that each aggregator works on; n_reports (N,). waiting: groups that
-    have reported and may not go on yet. due: reports until the cloud round is over. out: by group, the ticket of the order that
-    it has not reported on yet; settled: by group, that of the last whose report is merged."""
+    have reported, or lost their order, and may not go on yet. due: reports until the cloud round is over. out: by group, the
+    ticket of the order that it has not reported on yet; settled: by group, that of the last whose report is merged."""
 
     def __init__(self, mode: CloudMode, merge: MergeCloud, terms: Terms, roster: Roster) -> None:
         self.mode, self.merge, self.terms, self.roster, self.bound = mode, merge, terms, roster, mode.bound
@@ -84,6 +85,7 @@ class Cloud:
         self._said: dict[int, Said] = {}  # by group: what that says
         self.edges: Sequence[Edge] = []
         self.fetched = self.n_reports = np.zeros(0, dtype=np.int64)
+        self._labels: tuple[Topology, Ints] | None = None  # of the clusters of a topology
         self.window = (0.0, 0.0)  # when the last adaption of the bound was, and the accuracy then
 
     def __repr__(self) -> str:
@@ -134,9 +136,13 @@ class Cloud:
             edge.contributed[fresh[edge.aggregators]] = False
         return [CloudMerge(reports, self.merge.weights(reports))]
 
+    def woken(self, group: int) -> list[Action]:
+        """A group that slept has clients again, and nothing that it could report: it needs an order."""
+        return self.mode.idle(self, group)
+
     def restarted(self, group: int) -> list[Action]:
-        """A group has lost its state: what it was sent is sent again, under a new ticket."""
-        return self.down(group) if group in self.out else []
+        """A group has lost its state: if it had an order, it needs a new one, under a new ticket."""
+        return self.mode.idle(self, group) if group in self.out else []
 
     def gives_up(self, group: int, *, all_of_it: bool) -> bool:
         """Aggregators of a group, or all of them, have fallen silent: whether that changes what it reports. A cloud that does not
@@ -213,10 +219,15 @@ class Cloud:
 
     def _labels_of_clusters(self, topology: Topology, contributed: NDArray[np.bool_]) -> Ints:
         """(clusters, C) samples of each class: of all clients of a cluster, or, if all have left, of who contributed."""
-        found = []
+        if self._labels is not None and self._labels[0] is topology:
+            return self._labels[1]
+        found, of_clients = [], True
         for c in np.unique(topology.clusters):
             members = topology.cover[topology.clusters == c].any(axis=0)
             if not members.any():
+                of_clients = False
                 members = contributed[topology.clusters == c].any(axis=0)
             found.append(self.terms.label_counts[members].sum(axis=0))
-        return np.array(found, dtype=np.int64)
+        counts = np.array(found, dtype=np.int64)
+        self._labels = (topology, counts) if of_clients else None
+        return counts

@@ -72,13 +72,13 @@ class Devices:
     def practise(self, clients: Ints, steps: Ints) -> Ints:
         """Clients (m,) do steps (m,) for a feature; returns the steps each has done before."""
         first_step = self.steps[clients]
-        self.steps[clients] += steps
+        self.steps[clients] = first_step + steps
         return first_step
 
     def leave(self, clients: Ints, steps: Ints, edge_round: int) -> Departure:
         """Clients (m,) go to work for steps (m,) in an edge round."""
         again = self._last_round[clients] == edge_round
-        self._times[clients] = np.where(again, self._times[clients] + 1, 0)
-        self._last_round[clients] = edge_round
+        times = np.where(again, self._times[clients] + 1, 0)
+        self._times[clients], self._last_round[clients] = times, edge_round
         self.in_cloud_round[clients] += steps
-        return Departure(self.practise(clients, steps), self._times[clients])
+        return Departure(self.practise(clients, steps), times)

@@ -113,6 +113,10 @@ class Edge:
     ticket: int | None = None
     first_comer: bool = False
     _first: tuple[Ints | None, Ints] = field(default=(None, NONE), init=False, repr=False)
+    _offered: tuple[Attendance, int, Offer] | None = field(default=None, init=False, repr=False)  # last
+    _totals: dict[int, float] = field(
+        default_factory=dict, init=False, repr=False
+    )  # as long as the attendance is the same
     contributed: NDArray[np.bool_] = field(init=False, repr=False)
     contributed_last: NDArray[np.bool_] = field(init=False, repr=False)
 
@@ -196,6 +200,8 @@ class Edge:
 
     def attend(self, attendance: Attendance) -> None:
         """Clients have come or gone."""
+        if attendance is not self.attendance:
+            self._totals = {}
         self.attendance, self.members = attendance, attendance.members(self.group)
         self._first = (None, self.members)
 
@@ -220,15 +226,20 @@ class Edge:
 
     def offer(self, clients: Ints) -> Offer:
         """What clients (m,) are asked to do, as predicted."""
-        here, unit_steps = self.here, self.terms.unit_steps[clients]
-        return Offer(
+        here, units, last = self.here, self.units_now, self._offered
+        if last is not None and last[0] is here and last[1] == units and last[2].client is clients:
+            return last[2]
+        unit_steps = self.terms.unit_steps[clients]
+        offer = Offer(
             client=clients,
-            full_steps=unit_steps * self.units_now,
+            full_steps=unit_steps * units,
             unit_steps=unit_steps,
             step_s=here.step_s[clients],
             link_s=here.link_s[clients],
             cluster=self.reports_to(clients),
         )
+        self._offered = (here, units, offer)
+        return offer
 
     def reports_to(self, clients: Ints) -> Ints:
         """The first aggregator of each of the clients (m,)."""
@@ -278,11 +289,17 @@ class Edge:
             n_samples=n_samples[client],
             n_reached=here.n_reached[client],
             staleness=now - left_at,
-            total=float(n_samples[here.topology.cover[n]].sum()),
+            total=self._total(n),
         )
         self.contributed[row, client] = True
         self.contributed_last[row, client] = True
         return Part(n, flights, arrivals, self.merge.weights(arrivals))
+
+    def _total(self, n: int) -> float:
+        """Samples of all clients of an aggregator."""
+        if n not in self._totals:
+            self._totals[n] = float(self.terms.n_samples[self.here.topology.cover[n]].sum())
+        return self._totals[n]
 
     def end_round(self, at_s: float) -> list[Action]:
         """A round is over: the next one, or the report."""
@@ -295,8 +312,10 @@ class Edge:
 
     def report(self, at_s: float) -> Report:
         """Of several aggregators on a host only those with news report. A time box is waited for."""
+        at_s = max(at_s, self.report_at_s) if np.isfinite(self.report_at_s) else at_s
+        if len(self.aggregators) == 1:
+            return Report(self.group, at_s, self.aggregators, self.ticket)
         host = self.here.topology.host[self.aggregators]
         several = np.array([np.count_nonzero(host == h) > 1 for h in host])
         news = self.contributed.any(axis=1)
-        at_s = max(at_s, self.report_at_s) if np.isfinite(self.report_at_s) else at_s
         return Report(self.group, at_s, self.aggregators[~several | news], self.ticket)

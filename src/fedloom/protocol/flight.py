@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+NOBODY = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(eq=False)
@@ -39,7 +40,7 @@ class Flight:
 
     def pick(self, which: NDArray[Any]) -> "Flight":
         """Some of them: a mask (m,) or positions."""
-        if which.dtype == np.bool_ and which.all():
+        if which.dtype == np.bool_ and np.count_nonzero(which) == len(which):
             return self
         return Flight(
             self.client[which],
@@ -52,8 +53,8 @@ class Flight:
         )
 
     def split(self, mask: NDArray[np.bool_]) -> tuple["Flight", "Flight"]:
-        """Those in the mask (m,), and the others."""
-        return self.pick(mask), self.pick(~mask)
+        """Those in the mask (m,), and the others. Mostly it is all of them."""
+        return (self, self.pick(NOBODY)) if np.count_nonzero(mask) == len(mask) else (self.pick(mask), self.pick(~mask))
 
     def missing(self, tickets: Ints) -> NDArray[np.bool_]:
         """(m,) those that are not here yet, of the jobs with these tickets (K,) of their clients."""

@@ -43,6 +43,12 @@ class Immediate:
         """Nobody has to wait for it."""
         return self._restart(cloud)
 
+    def idle(self, cloud: Cloud, group: int) -> list[Action]:
+        """As who has reported: it gets the newest model, when those at work are not too far behind that."""
+        cloud.out.pop(group, None)
+        cloud.waiting += [] if group in cloud.waiting else [group]
+        return self._restart(cloud)
+
     def recovered(self, cloud: Cloud, idle: Sequence[int]) -> list[Action]:
         cloud.waiting = list(idle)
         return self._restart(cloud)
@@ -70,7 +76,7 @@ class Immediate:
         return cloud.version % bound.adapt_every == 0 and at_s > cloud.window[0]
 
     def _restart(self, cloud: Cloud) -> list[Action]:
-        """Those who have reported go on, unless that would take them too far ahead of those at work."""
+        """Those who have nothing to do go on, unless that would take them too far ahead of those at work."""
         actions: list[Action] = []
         for group in list(cloud.waiting):
             if cloud.bound is not None:

@@ -42,7 +42,7 @@ class Roster:
     def idle(self, clients: Ints, at_s: float) -> Ints:
         """Those of the clients (m,) that have nothing to do."""
         free = self.busy_until[clients] <= at_s + TIE
-        return clients if free.all() else clients[free]
+        return clients if np.count_nonzero(free) == len(free) else clients[free]
 
     def leave(self, clients: Ints, left_at: int, host: Ints) -> Flight:
         """Clients (m,) go to work; when they will be back is not known yet."""

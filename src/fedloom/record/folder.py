@@ -92,6 +92,7 @@ def _record(
     checkpoint = _last_checkpoint(folder, identity, simulation.warnings) if resume else None
     writer = _Writer(folder, _begin(folder, about, checkpoint), checkpoint_every_s)
     simulation.on_wave = lambda: writer.within_round(simulation.checkpoint)
+    simulation.call_s = min(simulation.call_s, checkpoint_every_s)
     rounds = simulation.rounds(checkpoint)
     with writer, closing(rounds):  # closed here, and not when it is deleted: polars may send Ctrl-C twice
         for measures in rounds:

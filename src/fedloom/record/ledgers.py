@@ -28,14 +28,18 @@ LEDGER = {
 }
 
 
+Costs = dict[str, dict[tuple[str, str], dict[str, float]]]
+"""By method or cluster, and by hop and direction: bytes, airtime_s and energy_j."""
+
+
 def whole(hops: dict[tuple[str, str], dict[str, float]], what: str) -> float:
     """All hops together; `what` is a key of LEDGER."""
     return sum(hop[what] for hop in hops.values())
 
 
-def ledger_means(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], dict[str, float]]]:
+def ledger_means(runs: Sequence[Run]) -> Costs:
     """method -> (hop, direction) -> bytes, airtime_s and energy_j, the mean over its finished runs."""
-    found: dict[str, dict[tuple[str, str], dict[str, float]]] = {}
+    found: Costs = {}
     for method, same in by_method(runs).items():
         finished = [run.summary["ledger"] for run in same if run.summary is not None]
         for line in (line for ledger in finished for line in ledger):
@@ -47,22 +51,28 @@ def ledger_means(runs: Sequence[Run]) -> dict[str, dict[tuple[str, str], dict[st
 
 def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
     """Stacked bars by hop, one for each method; `what` is a key of LEDGER."""
-    means, axis = ledger_means(runs), AXES[LEDGER[what][1]]
-    largest = max((whole(hops, what) for hops in means.values()), default=0.0)
-    size, unit = axis.unit(largest)
-    layout = shared_layout(height=80 + 34 * max(len(means), 1), margin={"l": 10, "r": 14, "t": 4, "b": 46})
-    figure = Figure(layout=layout | {"barmode": "stack", "bargap": 0.35})
-    for hop in used_hops(means):
-        values = [hops.get(hop, {}).get(what, 0.0) for hops in means.values()]
+    means = ledger_means(runs)
+    height = 80 + 34 * max(len(means), 1)
+    return cost_bars(means, [label_text(method) for method in means], what, height=height, bargap=0.35)
+
+
+def cost_bars(costs: Costs, labels: Sequence[str], what: str, *, height: int, bargap: float) -> Figure:
+    """Stacked bars of `what`, a key of LEDGER, in the colours of the hops: one for each of `costs`, with these labels (HTML)."""
+    axis = AXES[LEDGER[what][1]]
+    size, unit = axis.unit(max((whole(hops, what) for hops in costs.values()), default=0.0))
+    layout = shared_layout(height=height, margin={"l": 10, "r": 14, "t": 4, "b": 46})
+    figure = Figure(layout=layout | {"barmode": "stack", "bargap": bargap})
+    for hop in used_hops(costs):
+        values = [hops.get(hop, {}).get(what, 0.0) for hops in costs.values()]
         if any(values):
             name, color = hop_style(hop)
             figure.add_bar(
                 x=[value / size for value in values],
-                y=[label_text(method) for method in means],
+                y=list(labels),
                 orientation="h",
                 name=name,
                 marker={"color": color, "line": {"width": 0}},
-                hovertext=[f"<b>{label_text(m)}</b><br>{name}: {axis.text(v)}" for m, v in zip(means, values)],
+                hovertext=[f"<b>{label}</b><br>{name}: {axis.text(v)}" for label, v in zip(labels, values)],
                 hovertemplate="%{hovertext}<extra></extra>",
             )
     figure.update_xaxes(title=unit, rangemode="tozero")
@@ -70,7 +80,7 @@ def ledger_figure(runs: Sequence[Run], what: str) -> Figure:
     return figure
 
 
-def used_hops(means: dict[str, dict[tuple[str, str], dict[str, float]]]) -> list[tuple[str, str]]:
+def used_hops(means: Costs) -> list[tuple[str, str]]:
     """The hops in `means`: those of HOPS in its order, then others by name."""
     used = {hop for hops in means.values() for hop in hops}
     return [hop for hop in HOPS if hop in used] + sorted(used - set(HOPS))

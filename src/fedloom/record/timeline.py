@@ -16,12 +16,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fedloom.record.axes import AXES
 from fedloom.record.curves import rounded
 from fedloom.record.figure import Figure
-from fedloom.record.figure_style import shared_layout
 from fedloom.record.groupings import aggregator_names, aggregators_of, group_name
-from fedloom.record.ledgers import LEDGER, hop_style, used_hops, whole
+from fedloom.record.ledgers import LEDGER, Costs, cost_bars
 from fedloom.record.runs import Run, by_method
 
 if TYPE_CHECKING:
@@ -215,7 +213,6 @@ def _place(run: Run, cloud_round: int) -> pl.DataFrame | None:
 
 FEATURES = "collecting features"  # what the ledger books for no aggregator
 Hop = tuple[str, str]
-Costs = dict[str, dict[Hop, dict[str, float]]]  # cluster -> (hop, direction) -> energy_j, bytes, airtime_s
 
 
 def cluster_costs(run: Run) -> Costs | None:
@@ -266,25 +263,7 @@ def does_not_add_up(run: Run, costs: Costs | None = None) -> list[str]:
 
 def cluster_cost_figure(run: Run, what: str, costs: Costs | None = None) -> Figure:
     """Stacked bars by cluster, in the colours of the ledger's hops; `what` is a key of LEDGER. costs: if they are known."""
-    costs, axis = (cluster_costs(run) or {}) if costs is None else costs, AXES[LEDGER[what][1]]
-    size, unit = axis.unit(max((whole(parts, what) for parts in costs.values()), default=0.0))
+    costs = (cluster_costs(run) or {}) if costs is None else costs
     clusters = [html.escape(cluster, quote=False) for cluster in costs]
-    each = 26 if len(costs) <= 12 else 12
-    layout = shared_layout(height=84 + each * max(len(costs), 1), margin={"l": 10, "r": 14, "t": 4, "b": 46})
-    figure = Figure(layout=layout | {"barmode": "stack", "bargap": 0.3})
-    for hop in used_hops(costs):
-        values = [parts.get(hop, {}).get(what, 0.0) for parts in costs.values()]
-        if any(values):
-            name, color = hop_style(hop)
-            figure.add_bar(
-                x=[value / size for value in values],
-                y=clusters,
-                orientation="h",
-                name=name,
-                marker={"color": color, "line": {"width": 0}},
-                hovertext=[f"<b>{cluster}</b><br>{name}: {axis.text(v)}" for cluster, v in zip(clusters, values)],
-                hovertemplate="%{hovertext}<extra></extra>",
-            )
-    figure.update_xaxes(title=unit, rangemode="tozero")
-    figure.update_yaxes(autorange="reversed", automargin=True, type="category", showgrid=False)
-    return figure
+    height = 84 + (26 if len(costs) <= 12 else 12) * max(len(costs), 1)
+    return cost_bars(costs, clusters, what, height=height, bargap=0.3)

@@ -85,10 +85,7 @@ def run_tasks(
             for ref in ended:
                 i = refs.pop(ref)
                 state.running.discard(i)
-                try:
-                    complaint, result = ray.get(ref)
-                except ray.exceptions.RayError as error:
-                    complaint, result = str(error).strip() or type(error).__name__, None
+                complaint, result = _outcome(ray, ref)
                 if complaint is None:
                     on_result(i, result)
                     state.done.add(i)
@@ -105,9 +102,22 @@ def run_tasks(
     return state
 
 
+def _outcome(ray: Any, ref: Any) -> tuple[str | None, Any]:
+    """Of a task that has ended, as `_do` returns it; or why its machine could not."""
+    try:
+        complaint, result = ray.get(ref)
+    except ray.exceptions.RayError as error:
+        return _words(error), None
+    return complaint, result
+
+
+def _words(error: Exception) -> str:
+    return str(error).strip() or type(error).__name__
+
+
 def _do(work: Callable[..., Any], board: Any, number: int, *order: Any) -> tuple[str | None, Any]:
     """What went wrong, if anything, as text (not every exception can travel), and the result."""
     try:
         return None, work(lambda news: board.tell.remote(number, news), *order)
     except Exception as error:
-        return str(error).strip() or type(error).__name__, None
+        return _words(error), None

@@ -52,7 +52,7 @@ def _check_total_steps(method: Method, world: World) -> None:
     """Local steps in all are counted for clients that all do the same."""
     if world.total_steps is None:
         return
-    if world.local_epochs is not None or not method.cloud.waits or not method.edge.in_step or method.allot is not None:
+    if world.local_epochs is not None or not method.cloud.waits or not method.edge.in_step or method.allots_rounds:
         raise ValueError(
             f"total_steps counts the local steps of clients that all do the same: it needs local_steps, and a method with "
             f"rounds of the scenario's length; {method.name} decides by itself how much is done: use cloud_rounds"

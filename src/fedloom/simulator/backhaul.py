@@ -59,5 +59,7 @@ class Backhaul:
         if not len(aggregators):
             return 0.0
         way.book(self._ledger, aggregators, self._model_bytes)
+        if len(aggregators) == 1:
+            return float(way.seconds[aggregators[0]])
         _, host = np.unique(self._machines.topology.host[aggregators], return_inverse=True)
         return float(np.bincount(host, weights=way.seconds[aggregators]).max())

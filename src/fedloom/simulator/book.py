@@ -3,25 +3,28 @@
 The clock never needs a model's values, so the simulator only notes what each model is made of: weights times other
 models, and weights times the results of training jobs, which start from models in turn. When a model is needed
 (evaluation, checkpoint), `settle` trains everything it depends on in as few batches as the dependencies allow: jobs
-whose starts are known run together, whichever aggregator or round they belong to. What nobody refers to any more is
-freed by Python. A dry run settles models without values.
+whose starts are known run together, whichever aggregator or round they belong to, and several such waves in one call of the
+engine where it can (fedloom.training.chain). What nobody refers to any more is freed by Python. A dry run settles models
+without values.
 
 Where weights depend on the models themselves, a model is a function of the rows of others (`derive`), which is called when
 they are known.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.training.chain import Chain, Limits, takes_chains, wave_by_wave, weighted
 from fedloom.training.engine import Engine, Jobs, Mix
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Row = NDArray[np.float32]
 Recipe = Callable[[list[Row]], NDArray[np.floating]]
+
+CALL_S = 0.5  # wall seconds after which a call of the engine begins no further wave: Ctrl-C and checkpoints wait for it
 
 
 class Model:
@@ -66,6 +69,13 @@ class Dispatch:
         """Local steps in the history of each result, (m,)."""
         return np.array([m.steps for m in self.starts], dtype=np.int64)[self.start] + self.n_steps
 
+    def most_steps_after(self, at: Ints) -> int:
+        """The largest of these of the jobs `at`."""
+        if len(self.starts) > 1:
+            return int(self.steps_after()[at].max())
+        mine = self.n_steps if len(at) == len(self.n_steps) else self.n_steps[at]
+        return self.starts[0].steps + int(mine.max())
+
 
 def combine(models: list[tuple[Model, float]], jobs: list[tuple[Dispatch, Ints, Floats]], steps: int) -> Model:
     """A model out of weighted models and weighted results of jobs. If it is just another model, that one is returned."""
@@ -87,7 +97,9 @@ def derive(models: list[Model], rule: Recipe, steps: int) -> Model:
 class Settlement:
     """Models on their way to being computed, wave by wave: jobs whose starts are known are trained together.
 
-    waves: so many are trained. Between two waves it may be written down (`waiting`) and gone on with later (`skip`).
+    The level of a model is the number of waves before it can be made. Waves are handed to the engine together as far as what is
+    made between them is linear, if it takes such chains (fedloom.training.chain). waves: so many are trained. Between two calls
+    of the engine it may be written down (`waiting`) and gone on with later (`skip`).
     """
 
     def __init__(self, target: Model) -> None:
@@ -99,6 +111,12 @@ class Settlement:
             after_models = [self._level.get(m, 0) for m, _ in model.models]
             after_jobs = [1 + self._level.get(s, 0) for d, at, _ in model.jobs for s in d.starts_of(at)]
             self._level[model] = max(after_models + after_jobs, default=0)
+        dispatches = dict.fromkeys(dispatch for model in self._order for dispatch, _, _ in model.jobs)
+        self._starts = {d: [self._level.get(s, 0) for s in d.starts] for d in dispatches}  # levels
+        self._last = max(self._level.values(), default=-1)
+        self._of_level: list[list[Model]] = [[] for _ in range(self._last + 1)]
+        for model, level in self._level.items():
+            self._of_level[level].append(model)
 
     @property
     def waiting(self) -> dict[int, Floats]:
@@ -107,32 +125,175 @@ class Settlement:
 
     def skip(self, waves: int, waiting: Mapping[int, Floats]) -> None:
         """Take so many waves as trained: mark the models that they finished, whose rows the caller knows."""
-        if not (0 <= waves <= max(self._level.values(), default=0) and all(0 <= i < len(self._order) for i in waiting)):
+        if not (0 <= waves <= max(0, self._last) and all(0 <= i < len(self._order) for i in waiting)):
             raise ValueError(f"{waves} waves with sums of {sorted(waiting)} do not fit {len(self._order)} models")
-        for model in self._order:
-            if self._level[model] < waves:
-                _finish(model, None, None)
+        for models in self._of_level[:waves]:
+            for model in models:
+                model.settled = True
         self.waves, self._sums = waves, {self._order[i]: total for i, total in waiting.items()}
 
     def finish(
-        self, engine: Engine | None, batches: list[int] | None = None, on_wave: Callable[[], None] | None = None
+        self,
+        engine: Engine | None,
+        batches: list[int] | None = None,
+        on_wave: Callable[[], None] | None = None,
+        call_s: float = CALL_S,
     ) -> None:
-        """Compute the rest (without an engine: only mark it). on_wave is called after every wave that was trained."""
-        last = max(self._level.values(), default=-1)
-        for wave in range(self.waves, last + 1):
-            for model in self._order:
-                if self._level[model] == wave:
-                    _finish(model, self._sums.pop(model, None), engine)
-            if engine is not None and wave < last:
-                later = [m for m in self._order if self._level[m] > wave]
-                n_jobs = _train_wave(later, self._level, wave, self._sums, engine)
-                self.waves = wave + 1
-                if batches is not None:
-                    batches.append(n_jobs)
-                if on_wave is not None:
-                    on_wave()
+        """Compute the rest (without an engine: only mark it). batches: gets the number of jobs of every wave. on_wave is called
+        after every call of the engine, which begins no further wave after call_s wall seconds."""
+        while engine is not None and self.waves <= self._last:
+            for model in self._of_level[self.waves]:
+                self._make(model)
+            if self.waves == self._last:
+                break
+            n_jobs = self._train(engine, call_s)
+            if batches is not None:
+                batches += n_jobs
+            if on_wave is not None:
+                on_wave()
         for model in self._order:
+            model.settled = True
             model.models, model.jobs, model.rule = [], [], None
+
+    def _make(self, model: Model) -> None:
+        """All it is made of is known."""
+        parts = [(part.row, weight) for part, weight in model.models if part.row is not None]
+        if model.rule is None:
+            model.row = weighted(self._sums.pop(model, None), parts)
+        else:
+            model.row = model.rule([row for row, _ in parts]).astype(np.float32)
+        model.settled = True
+
+    def _train(self, engine: Engine, call_s: float) -> list[int]:
+        """The next wave, or as many as the engine takes at once. Returns the number of jobs of each."""
+        most = engine.chain_limits() if takes_chains(engine) else Limits(0, 0)
+        chain, targets = self._chain(self._end(most))
+        if takes_chains(engine) and (chain.n_waves > 1 or len(chain.jobs) <= most.jobs):
+            trained = engine.train_chain(chain, call_s)
+        else:
+            trained = wave_by_wave(engine, chain)
+        for model, row in zip(targets, trained.rows):
+            model.row, model.settled = row, True
+        for t in chain.sums:
+            del self._sums[targets[t]]
+        self._sums |= {targets[t]: total for t, total in trained.sums.items()}
+        self.waves += trained.n_waves
+        n_jobs: list[int] = np.bincount(chain.wave, minlength=trained.n_waves)[: trained.n_waves].tolist()
+        return n_jobs
+
+    def _end(self, most: Limits) -> int:
+        """The wave before which the chain that begins now has to stop: rules that look at rows, waves that are large enough to be
+        handed over by themselves, and memory end it."""
+        n_jobs = [0] * (self._last + 1)
+        for dispatch, levels in self._starts.items():
+            for level in set(levels):
+                n_jobs[level] += len(dispatch.client)
+        end, n_models = self.waves + 1, 0
+        while end < self._last and max(n_jobs[end - 1], n_jobs[end]) <= most.jobs:
+            n_models += len(self._of_level[end])
+            if n_models > most.models or any(model.rule is not None for model in self._of_level[end]):
+                break
+            end += 1
+        return end
+
+    def _chain(self, end: int) -> tuple[Chain, list[Model]]:
+        """The waves from now to before `end`, and the models that its targets are: first those that are made on the way."""
+        made = [model for models in self._of_level[self.waves + 1 : end] for model in models]
+        later = [m for m in self._order if self._level[m] >= end and self._jobs_before(m, end)]
+        slots, targets = _Slots(made), [*made, *later]
+        parts = [(i, slots.of(part), weight) for i, m in enumerate(made) for part, weight in m.models]
+        gathered = _Gathered(slots)
+        for t, model in enumerate(targets):
+            for dispatch, at, weights in self._jobs_before(model, end):
+                waves = [level - self.waves if level < end else -1 for level in self._starts[dispatch]]
+                gathered.add(t, dispatch, at, weights, waves)
+        jobs, wave, mix = gathered.arrays(len(targets))
+        part_model, part_slot, part_weight = zip(*parts) if parts else ((), (), ())
+        return Chain(
+            n_waves=end - self.waves,
+            rows=np.stack(slots.rows),
+            jobs=jobs,
+            wave=wave,
+            mix=mix,
+            ready=np.array([self._level[m] - self.waves for m in made], dtype=np.int64),
+            part_model=np.array(part_model, dtype=np.int64),
+            part_slot=np.array(part_slot, dtype=np.int64),
+            part_weight=np.array(part_weight, dtype=np.float64),
+            sums={t: self._sums[m] for t, m in enumerate(targets) if m in self._sums},
+        ), targets
+
+    def _jobs_before(self, model: Model, end: int) -> list[tuple[Dispatch, Ints, Floats]]:
+        """The jobs of a model of which some are trained from now to before `end`."""
+        return [jobs for jobs in model.jobs if any(self.waves <= level < end for level in self._starts[jobs[0]])]
+
+
+class _Slots:
+    """Numbers of models in a chain: those that are made on the way, then others as they come, whose rows are known."""
+
+    def __init__(self, made: list[Model]) -> None:
+        self._of, self._n_made = {model: i for i, model in enumerate(made)}, len(made)
+        self.rows: list[Row] = []
+
+    def of(self, model: Model) -> int:
+        found = self._of.get(model)
+        if found is None:
+            assert model.row is not None
+            found = self._of[model] = self._n_made + len(self.rows)
+            self.rows.append(model.row)
+        return found
+
+
+class _Gathered:
+    """The jobs of a chain, taken from their dispatches without looking at each of them."""
+
+    def __init__(self, slots: _Slots) -> None:
+        self._slots = slots
+        self._first: dict[Dispatch, int] = {}  # the number of its first job
+        self._begin: list[int] = []  # of each dispatch, its first start
+        self._starts: list[
+            tuple[int, int, int]
+        ] = []  # slot, wave (negative: not in this chain), steps in the model's history
+        self._n_jobs = 0
+        self._uses: list[tuple[int, int, Ints, Floats]] = []
+
+    def add(self, target: int, dispatch: Dispatch, at: Ints, weights: Floats, waves: list[int]) -> None:
+        """Jobs `at` of a dispatch count for a target; waves: of its starts."""
+        first = self._first.get(dispatch)
+        if first is None:
+            first = self._first[dispatch] = self._n_jobs
+            self._n_jobs += len(dispatch.client)
+            self._begin.append(len(self._starts))
+            for start, w in zip(dispatch.starts, waves):
+                self._starts.append((self._slots.of(start) if w >= 0 else -1, w, start.steps))
+        self._uses.append((target, first, at, weights))
+
+    def arrays(self, n_targets: int) -> tuple[Jobs, Ints, Mix]:
+        """The jobs that count for somebody, their waves, and for whom they count."""
+        dispatches = list(self._first)
+        slot, wave, steps = np.array(self._starts, dtype=np.int64).T
+        start = np.concatenate([d.start for d in dispatches]) + np.repeat(
+            self._begin, [len(d.client) for d in dispatches]
+        )
+        of_target, first, at, weights = zip(*self._uses)
+        counts = [len(positions) for positions in at]
+        job = np.concatenate(at) + np.repeat(first, counts)
+        target, weight = np.repeat(of_target, counts), np.concatenate(weights)
+        here = wave[start[job]] >= 0
+        if not here.all():
+            job, target, weight = job[here], target[here], weight[here]
+        used = np.zeros(self._n_jobs, dtype=np.bool_)
+        used[job] = True
+        jobs = Jobs(
+            start=slot[start],
+            client=np.concatenate([d.client for d in dispatches]),
+            n_steps=np.concatenate([d.n_steps for d in dispatches]),
+            first_step=np.concatenate([d.first_step for d in dispatches]),
+            lr_step=steps[start],
+        )
+        if not used.all():
+            which = np.flatnonzero(used)
+            jobs, start, job = jobs.pick(which), start[which], (np.cumsum(used) - 1)[job]
+        return jobs, wave[start], Mix(n_targets=n_targets, target=target, job=job, weight=weight)
 
 
 def settle(target: Model, engine: Engine | None, batches: list[int] | None = None) -> Row | None:
@@ -162,60 +323,6 @@ def settled_below(roots: list[Model]) -> list[Model]:
             if model.settled:
                 found[model] = None
     return list(found)
-
-
-def _finish(model: Model, from_jobs: Floats | None, engine: Engine | None) -> None:
-    if engine is not None and model.rule is not None:
-        model.row = model.rule([part.row for part, _ in model.models if part.row is not None]).astype(np.float32)
-    elif engine is not None:
-        total = np.zeros(()) if from_jobs is None else from_jobs
-        for part, weight in model.models:
-            assert part.row is not None
-            total = total + weight * part.row.astype(np.float64)
-        model.row = total.astype(np.float32)
-    model.settled = True
-
-
-def _train_wave(
-    models: list[Model], level: dict[Model, int], wave: int, sums: dict[Model, Floats], engine: Engine
-) -> int:
-    """Train the jobs of these models whose starts are of this wave; add the results to the models' sums. Returns their
-    number."""
-    wanted: dict[Dispatch, list[tuple[int, Ints, Floats]]] = defaultdict(list)
-    targets: list[Model] = []
-    for model in models:
-        used = False
-        for dispatch, at, weights in model.jobs:
-            of_wave = np.array([level.get(s, 0) == wave for s in dispatch.starts])[dispatch.start[at]]
-            if of_wave.any():
-                wanted[dispatch].append((len(targets), at[of_wave], weights[of_wave]))
-                used = True
-        if used:
-            targets.append(model)
-    starts: dict[Model, int] = {}
-    columns: list[tuple[Ints, Ints, Ints, Ints, Ints]] = []
-    entries: list[tuple[Ints, Ints, Floats]] = []
-    n_jobs = 0
-    for dispatch, uses in wanted.items():
-        at = np.unique(np.concatenate([positions for _, positions, _ in uses]))
-        start = np.array([starts.setdefault(dispatch.starts[s], len(starts)) for s in dispatch.start[at].tolist()])
-        lr_step = np.array([dispatch.starts[s].steps for s in dispatch.start[at].tolist()])
-        columns.append((start, dispatch.client[at], dispatch.n_steps[at], dispatch.first_step[at], lr_step))
-        for target, positions, weights in uses:
-            jobs = n_jobs + np.searchsorted(at, positions)
-            entries.append((np.full(len(jobs), target), jobs, weights))
-        n_jobs += len(at)
-    start, client, n_steps, first_step, lr_step = (np.concatenate(c) for c in zip(*columns))
-    target_of, job_of, weight_of = (np.concatenate(e) for e in zip(*entries))
-    rows = [m.row for m in starts]
-    averages = engine.train_average(
-        np.stack([r for r in rows if r is not None]),
-        Jobs(start=start, client=client, n_steps=n_steps, first_step=first_step, lr_step=lr_step),
-        Mix(n_targets=len(targets), target=target_of, job=job_of, weight=weight_of),
-    )
-    for model, average in zip(targets, averages):
-        sums[model] = sums[model] + average if model in sums else average
-    return n_jobs
 
 
 def _unsettled(target: Model) -> list[Model]:

@@ -46,6 +46,7 @@ class Computes(Protocol):
     """How models that are looked at are computed; see `Computing`."""
 
     wall_s: float
+    call_s: float
     batches: list[int]
     on_wave: Callable[[], None] | None
     resume: Checkpoint | None

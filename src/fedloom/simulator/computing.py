@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.simulator.book import Model, Settlement, settle_all, settled_below, together
+from fedloom.simulator.book import CALL_S, Model, Settlement, settle_all, settled_below, together
 from fedloom.simulator.result import Checkpoint
 from fedloom.training.engine import Engine
 
 
 class Computing:
-    """engine: None in a dry run. on_wave: called after every batch of training; a checkpoint may be taken there. wall_s: seconds
-    spent; batches: jobs of every batch."""
+    """engine: None in a dry run. on_wave: called after every call of the engine; a checkpoint may be taken there. call_s: wall
+    seconds after which such a call begins no further wave of training. wall_s: seconds spent; batches: jobs of every wave."""
 
     def __init__(self, engine: Engine | None, live_models: Callable[[], list[Model]]) -> None:
         self.engine, self._live_models = engine, live_models
         self.on_wave: Callable[[], None] | None = None
-        self.wall_s = 0.0
+        self.wall_s, self.call_s = 0.0, CALL_S
         self.batches: list[int] = []
         self.resume: Checkpoint | None = None  # until its models are back
         self._under_way: Settlement | None = None
@@ -39,7 +39,7 @@ class Computing:
         if self.resume is not None:  # the checkpoint was taken in the middle of this
             self._under_way.skip(self.resume.waves, self.resume.sums)
             self.restore()
-        self._under_way.finish(self.engine, self.batches, on_wave)
+        self._under_way.finish(self.engine, self.batches, on_wave, self.call_s)
         self._under_way = None
         self.wall_s += time.perf_counter() - before - outside_s
 

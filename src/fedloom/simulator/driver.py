@@ -353,7 +353,7 @@ class Driver:
             if edge.rounds_left > 0 and edge.n_rounds > edge.begun_at:  # it has models that were not reported yet
                 self.clock.foresee(self.clock.now_s, Opening(edge.group))
             else:
-                self._perform(self.machines.cloud.down(edge.group))
+                self._perform(self.machines.cloud.woken(edge.group))
 
     def _scene_of(self, group: int) -> Scene:
         scene = self.machines.edges[group].here

@@ -8,17 +8,14 @@ from fedloom.methods import Method
 from fedloom.protocol import Devices, Edge
 from fedloom.protocol.messages import Merge, OnTheWay, Send
 from fedloom.simulator.book import Dispatch
-from fedloom.simulator.exchange import KEPT_SENDERS
 from fedloom.simulator.held import Errand, Held
-from fedloom.simulator.ledger import Ledger, Shares
+from fedloom.simulator.ledger import Ledger, Note, Shares
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.timeline import Sent, Timeline
 from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-KEPT_TRIPS = 1024  # of a scene: one for every group of clients that are sent together
 
 
 class Errands:
@@ -37,10 +34,11 @@ class Errands:
         clients = action.client
         departure = self._devices.leave(clients, action.steps, edge.n_rounds)
         trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds)
-        starts, start = self._held.starts(clients, scene, action.from_own)
+        starts, start = self._held.starts(clients, scene, trip, action.from_own)
         dispatch = Dispatch(starts, start, clients, action.steps, departure.first_step)
         self._held.sent(clients, dispatch)
-        self._book(clients, scene, trip)
+        self._ledger.compute(trip.busy_s, trip.busy_s * scene.snapshot.compute_power_w)
+        self._ledger.pay(trip.entries)
         sent = Sent(
             cloud_round=cloud_round + 1,
             edge_round=edge.n_rounds + 1,
@@ -72,21 +70,20 @@ class Errands:
         for part in action.parts:
             for flight in part.flights:
                 if (sent := flight.load.sent) is not None:
-                    sent.merged_s[flight.at], sent.merged_at[flight.at] = at_s, part.aggregator
-                    one = n_reached[flight.client] == 1  # who reports to several has not moved for that
-                    sent.moved[flight.at] = one & (host[sent.aggregator[flight.at]] != host[part.aggregator])
+                    at = slice(None) if len(flight) == len(sent.client) else flight.at  # mostly all of them
+                    sent.merged_s[at], sent.merged_at[at] = at_s, part.aggregator
+                    elsewhere = host[sent.aggregator[at]] != host[part.aggregator]
+                    if elsewhere.any():  # who reports to several has not moved for that
+                        elsewhere &= n_reached[flight.client] == 1
+                    sent.moved[at] = elsewhere
 
     def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int) -> Trip:
         """What clients (m,) take for steps (m,). Without chance it is the same whenever they are sent, and is kept."""
         sigma = scene.snapshot.jitter_sigma
-        if sigma or len(clients) > KEPT_SENDERS:
+        if sigma:
             return self._new_trip(scene, clients, steps, self._luck(sigma, clients, times, edge_round))
-        key = clients.tobytes(), steps.tobytes()
-        if key not in scene.trips:
-            if len(scene.trips) >= KEPT_TRIPS:
-                scene.trips.clear()
-            scene.trips[key] = self._new_trip(scene, clients, steps, np.ones(len(clients)))
-        return scene.trips[key]
+        key, n = (clients.tobytes(), steps.tobytes()), len(clients)
+        return scene.trips.get(key, n, lambda: self._new_trip(scene, clients, steps, np.ones(n)))
 
     def _luck(self, sigma: float, clients: Ints, times: Ints, edge_round: int) -> Floats:
         """Factors (m,) of the computing times of clients that were sent `times` (m,) before in this edge round."""
@@ -102,20 +99,28 @@ class Errands:
         fetch_s = ways.client_down.seconds[clients]
         at, owner = np.nonzero(scene.topology.cover[:, clients])
         parts_s = (compute_s / scene.n_reached[clients])[owner]
+        kinds, start = _different(scene.start_of[clients])
         return Trip(
             fetch_s=fetch_s,
             compute_s=compute_s,
             upload_s=ways.client_up.seconds[clients],
             takes_s=ways.client_up.arrivals(clients, fetch_s + compute_s, self._uplink),
             busy_s=float(compute_s.sum()),
-            shares=Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w),
+            entries=[
+                Note(Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w)),
+                *ways.client_down.bills(clients, self._world.model_bytes),
+                *ways.client_up.bills(clients, self._world.model_bytes),
+            ],
+            kinds=kinds,
+            start=start,
         )
 
-    def _book(self, clients: Ints, scene: Scene, trip: Trip) -> None:
-        self._ledger.compute(trip.busy_s, trip.busy_s * scene.snapshot.compute_power_w)
-        self._ledger.note("computing", "", trip.shares)
-        scene.exchange.client_down.book(self._ledger, clients, self._world.model_bytes)
-        scene.exchange.client_up.book(self._ledger, clients, self._world.model_bytes)
+
+def _different(values: Ints) -> tuple[Ints, Ints]:
+    """The different values, ascending, and which of them each (m,) is. Mostly there is but one."""
+    if len(values) and (values == values[0]).all():
+        return values[:1], np.zeros(len(values), dtype=np.int64)
+    return np.unique(values, return_inverse=True)
 
 
 def jitter(sigma: float, seed: int, clients: Ints, purpose: str, *when: int) -> Floats:

@@ -231,7 +231,7 @@ def _on_disk(counts: _Counts) -> Iterator[Term]:
 def _rounds(scenario: Scenario, method: Method) -> float:
     """Edge rounds of a cloud round; at least 1 where the method decides."""
     rounds = method.edge.rounds
-    if not isinstance(rounds, int | None) or method.edge.box_s is not None or method.allot is not None:
+    if not isinstance(rounds, int | None) or method.edge.box_s is not None or method.allots_rounds:
         return 1.0
     return float(scenario.training.edge_rounds if rounds is None else rounds)
 

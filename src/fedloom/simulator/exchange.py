@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,28 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Share = Callable[[Floats, Floats], Floats]
 
-KEPT_BILLS = 1024  # of a way: one for every group of clients that are sent together
-KEPT_SENDERS = 4096  # more of them are billed anew each time: what is saved is little beside them
+KEPT_SENDERS = 200_000  # of whom something is kept, in all
+OF_ENTRY = 200  # senders that an entry counts for besides: the memory of its own
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """What was found for clients that are sent together: mostly the same ones are, round after round. If they are too many, it is
+    forgotten and begun anew."""
+
+    def __init__(self) -> None:
+        self._found: dict[K, V] = {}
+        self._n = 0
+
+    def get(self, key: K, n_senders: int, find: Callable[[], V]) -> V:
+        if key not in self._found:
+            self._n += n_senders + OF_ENTRY
+            if self._n > KEPT_SENDERS:
+                self._found, self._n = {}, n_senders + OF_ENTRY
+            self._found[key] = find()
+        return self._found[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,25 +81,20 @@ class Way:
     direction: str
     seconds: Floats
     legs: tuple[Leg, ...]
-    _kept: dict[tuple[bytes, int, bool], list[Bill]] = field(default_factory=dict, init=False, repr=False)
+    _kept: Kept[tuple[bytes, int, bool], list[Bill]] = field(default_factory=Kept, init=False, repr=False)
 
     def book(self, ledger: Ledger, who: Ints, n_bytes: int, a_model: bool = True) -> None:
         """Enter the messages of `who` (m,) into the ledger; those that are no model are not counted as links, and belong to
         no aggregator."""
-        for bill in self._bills(who, n_bytes, a_model):
-            ledger.pay(bill)
+        ledger.pay(self.bills(who, n_bytes, a_model))
 
-    def _bills(self, who: Ints, n_bytes: int, a_model: bool) -> list[Bill]:
-        """Of every leg that carries something. Mostly the same clients are sent round after round: their bills are kept."""
-        if len(who) > KEPT_SENDERS:
+    def bills(self, who: Ints, n_bytes: int, a_model: bool = True) -> list[Bill]:
+        """Of every leg that carries something."""
+
+        def made() -> list[Bill]:
             return [bill for leg in self.legs if (bill := self._bill(leg, who, n_bytes, a_model)) is not None]
-        key = who.tobytes(), n_bytes, a_model
-        if key not in self._kept:
-            if len(self._kept) >= KEPT_BILLS:
-                self._kept.clear()
-            made = (self._bill(leg, who, n_bytes, a_model) for leg in self.legs)
-            self._kept[key] = [bill for bill in made if bill is not None]
-        return self._kept[key]
+
+        return self._kept.get((who.tobytes(), n_bytes, a_model), len(who), made)
 
     def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool) -> Bill | None:
         sent = int(leg.sent[who].sum())

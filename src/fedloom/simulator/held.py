@@ -18,7 +18,8 @@ from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
 from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
-from fedloom.simulator.scene import Scene
+from fedloom.simulator.moments import CLOUD, Moments
+from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
 
@@ -37,7 +38,7 @@ class Errand:
 class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
-    the aggregators' models in the cloud's, with their weights."""
+    the aggregators' models in the cloud's, with their weights. moments: of server optimisers."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -48,6 +49,7 @@ class Held:
         self.last: dict[int, Model] = {}
         self.own: dict[int, Model] = {}
         self.merged: list[tuple[Model, float]] = []
+        self.moments = Moments(method, first, world.trainable)
         self._weights = np.zeros(0)
         self._keep_last = keep_last or method.start.share is not None
         self._topology: Topology | None = None
@@ -57,7 +59,7 @@ class Held:
         starts = [m for flight in flights for m in flight.load.dispatch.starts]
         clusters = [self.clusters[c] for c in sorted(self.clusters)]
         last = [self.last[k] for k in sorted(self.last)]
-        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last]
+        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *self.moments.live]
 
     def regroup(self, topology: Topology) -> None:
         """New aggregators, with the cloud's model. Without a cloud, those that stay where they are keep theirs."""
@@ -67,6 +69,7 @@ class Held:
         keep = not self._method.cloud.exists and bool(self.edges)
         if not (keep and before is not None and np.array_equal(topology.host, before.host)):
             self.edges = [self.model] * n
+            self.moments.forget_aggregators()
         self.reported = [self.model] * n
 
     def follow(self, topology: Topology) -> None:
@@ -116,18 +119,17 @@ class Held:
             for j, k in enumerate(clients)
         }
 
-    def starts(self, clients: Ints, scene: Scene, from_own: bool) -> tuple[list[Model], Ints]:
+    def starts(self, clients: Ints, scene: Scene, trip: Trip, from_own: bool) -> tuple[list[Model], Ints]:
         """Where clients start: from their own models, or from their aggregators'; those with the same mixture share one."""
         if from_own:
             return [self.own[int(k)] for k in clients], np.arange(len(clients))
-        kinds, start = _different(scene.start_of[clients])
         starts = []
-        for weights in scene.start_weights[kinds]:
-            parts = [(self.edges[n], float(weights[n])) for n in np.flatnonzero(weights)]
+        for kind in trip.kinds.tolist():
+            parts = [(self.edges[n], weight) for n, weight in scene.mixtures[kind]]
             starts.append(combine(parts, [], steps=max(m.steps for m, _ in parts)))
         if self._method.start.share is None:
-            return starts, start
-        return [self._between(int(k), starts[j]) for k, j in zip(clients, start)], np.arange(len(clients))
+            return starts, trip.start
+        return [self._between(int(k), starts[j]) for k, j in zip(clients, trip.start)], np.arange(len(clients))
 
     def sent(self, clients: Ints, dispatch: Dispatch) -> None:
         """Clients go to train."""
@@ -142,17 +144,17 @@ class Held:
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
-        after = max(int(f.load.dispatch.steps_after()[f.at].max()) for f in flights)
+        after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         if part.weights is None:
-            self.edges[n] = self._by_rows(old, part, steps)
+            self.edges[n] = self.moments.stepped(n, old, self._by_rows(old, part, steps))
             return
         merged = _combined(old, flights, part.weights, steps)
         if scene.noise_std is not None and self.topology.kind == "cloud":
             client = part.arrivals.client
             when = np.concatenate([_occasion(f) for f in flights])
             merged = self._noisy(merged, part.weights.model * scene.noise_std[client], client, when)
-        self.edges[n] = merged
+        self.edges[n] = self.moments.stepped(n, old, merged)
 
     def report(self, n: int, scene: Scene, version: int) -> None:
         """The model of aggregator n reaches the cloud: with noise, if a head sends it over a noisy link."""
@@ -164,25 +166,26 @@ class Held:
 
     def merge_cloud(self, action: CloudMerge) -> None:
         """The new model of the cloud, and of clusters."""
-        merged = self.at_cloud(action.reports, action.weights, self.reported)
+        merged = self._merged_at_cloud(action.reports, action.weights, self.reported)
         edge = action.weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
         self.clusters = self.clusters_of(self.reported, edge, self.edges)
-        self.model = merged
+        self.model = self.moments.stepped(CLOUD, self.model, merged)
 
     def at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
-        """What the cloud makes of the aggregators' models (N,)."""
+        """What the cloud would make of the aggregators' models (N,)."""
+        return self.moments.would(CLOUD, self.model, self._merged_at_cloud(reports, weights, models))
+
+    def _merged_at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
         parts = [(self.model, weights.own), *zip(models, weights.edge.tolist())]
         steps = max(m.steps for m, w in parts if w)
         rule = self._method.merge_cloud
         if not isinstance(rule, CloudByRows):
             return combine(parts, [], steps=steps)
 
-        def merge(rows: list[Row]) -> Floats:
-            edges = np.stack(rows[1:])
-            found = rule.weigh(reports, rows[0], edges)
-            return np.asarray(found.own * rows[0].astype(np.float64) + found.edge @ edges)
+        def merge(rows: list[Row]) -> NDArray[np.floating]:
+            return rule.rule(reports, rows[0], np.stack(rows[1:]))
 
         return derive([self.model, *models], merge, steps)
 
@@ -228,7 +231,7 @@ class Held:
         return derive([edge, self.last[client]], between, edge.steps)
 
     def _by_rows(self, old: Model, part: Part, steps: int) -> Model:
-        """A merge whose weights depend on the models: they are found when the models are computed."""
+        """A merge that is a function of the models: it is done when they are computed."""
         rule, arrivals = self._method.merge_edge, part.arrivals
         assert isinstance(rule, ByRows)
         jobs = [(f.load.dispatch, int(j)) for f in part.flights for j in f.at]
@@ -251,13 +254,6 @@ class Held:
         return derive([model], add, model.steps) if std.any() else model
 
 
-def _different(values: Ints) -> tuple[Ints, Ints]:
-    """The different values, ascending, and which of them each (m,) is. Mostly there is but one."""
-    if len(values) and (values == values[0]).all():
-        return values[:1], np.zeros(len(values), dtype=np.int64)
-    return np.unique(values, return_inverse=True)
-
-
 def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps: int) -> Model:
     """own * old + the updates by their weights + what they started from by theirs."""
     models = [(old, weights.own)]
@@ -276,11 +272,10 @@ def _by_flight(values: Floats, flights: Sequence[Flight]) -> Sequence[Floats]:
 
 
 def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int) -> Recipe:
-    def merge(rows: list[Row]) -> Floats:
-        models, begun = np.stack(rows[1 : 1 + n_jobs]), np.stack(rows[1 + n_jobs :])
-        weights = rule.weigh(arrivals, rows[0], models, begun)
-        total = weights.own * rows[0].astype(np.float64) + weights.model @ models
-        return total if weights.start is None else total + weights.start @ begun
+    """The recipe of a merge of the old model, n_jobs updates and what they started from."""
+
+    def merge(rows: list[Row]) -> NDArray[np.floating]:
+        return rule.rule(arrivals, rows[0], np.stack(rows[1 : 1 + n_jobs]), np.stack(rows[1 + n_jobs :]))
 
     return merge
 

@@ -7,11 +7,15 @@ that reports to two edge servers counts twice, unicast) and per client or aggreg
 
 Beside the sums, what belongs to whom: every entry is also noted under the aggregator of its link, computing in equal parts under
 all aggregators of a client. `by_aggregator` gives these notes and begins new ones; they add up to the ledger.
+
+Bills are kept and added up when somebody asks, or when they are many: one after the other as they came, in a few calls.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,13 +24,14 @@ NOBODY = -1  # the aggregator of what belongs to none: features that are collect
 HOPS = ("device_edge", "device_head", "device_cloud", "edge_cloud")
 DIRECTIONS = ("up", "down")
 NOTED = ("links", "bytes", "airtime_s", "energy_j")
+KEPT = 4096  # bills that are not added up yet
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shares:
     """What belongs to whom: amounts (4, a) of NOTED at `place`, columns from 0 (NOBODY) on, the last of them `n_places` - 1."""
 
-    place: NDArray[np.int64] | slice
+    place: NDArray[np.int64]
     n_places: int
     amounts: NDArray[np.float64]
 
@@ -47,10 +52,7 @@ class Shares:
             spread = np.broadcast_to(np.asarray(values, dtype=np.float64), aggregator.shape)
             row[:] = np.bincount(at, weights=spread)
         place = who - NOBODY
-        n_places = int(place[-1]) + 1 if len(place) else 0
-        if len(place) and n_places - int(place[0]) == len(place):  # mostly one aggregator: a slice is quicker
-            return cls(place=slice(int(place[0]), n_places), n_places=n_places, amounts=amounts)
-        return cls(place=place, n_places=n_places, amounts=amounts)
+        return cls(place=place, n_places=int(place.max(initial=-1)) + 1, amounts=amounts)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,50 +69,92 @@ class Bill:
     shares: Shares | None = None
 
 
-@dataclass(kw_only=True)
+class Note(NamedTuple):
+    """Whose it is, of what is booked elsewhere: computing."""
+
+    shares: Shares
+    hop: str = "computing"
+    direction: str = ""
+
+
 class Ledger:
-    """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64.
-    feature_j: joules of all these that collecting features for grouping took."""
+    """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64; compute_s and
+    compute_j: of computing. feature_j: joules of all these that collecting features for grouping took."""
 
-    airtime_s: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
-    energy_j: NDArray[np.float64] = field(default_factory=lambda: np.zeros((4, 2)))
-    bytes: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
-    links: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
-    parties: NDArray[np.int64] = field(default_factory=lambda: np.zeros((4, 2), dtype=np.int64))
-    compute_s: float = 0.0
-    compute_j: float = 0.0
-    feature_j: float = 0.0
-    _notes: dict[tuple[str, str], NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    def __init__(self) -> None:
+        self.compute_s = self.compute_j = self.feature_j = 0.0
+        self._amounts = np.zeros((len(HOPS), len(DIRECTIONS), 2))  # airtime_s, energy_j
+        self._counts = np.zeros((len(HOPS), len(DIRECTIONS), 3), dtype=np.int64)  # links, parties, bytes
+        self._notes: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._entries: list[Bill | Note] = []  # those that are not added up yet
 
-    def pay(self, bill: Bill) -> None:
-        """Book messages."""
-        at = HOPS.index(bill.hop), DIRECTIONS.index(bill.direction)
-        self.links[at] += bill.n_links
-        self.parties[at] += bill.n_parties
-        self.bytes[at] += bill.n_bytes
-        self.airtime_s[at] += bill.airtime_s
-        self.energy_j[at] += bill.energy_j
-        if bill.shares is not None:
-            self.note(bill.hop, bill.direction, bill.shares)
+    @property
+    def airtime_s(self) -> NDArray[np.float64]:
+        self._add_up()
+        return self._amounts[..., 0]
+
+    @property
+    def energy_j(self) -> NDArray[np.float64]:
+        self._add_up()
+        return self._amounts[..., 1]
+
+    @property
+    def bytes(self) -> NDArray[np.int64]:
+        self._add_up()
+        return self._counts[..., 2]
+
+    @property
+    def links(self) -> NDArray[np.int64]:
+        self._add_up()
+        return self._counts[..., 0]
+
+    @property
+    def parties(self) -> NDArray[np.int64]:
+        self._add_up()
+        return self._counts[..., 1]
+
+    def pay(self, entries: Sequence[Bill | Note]) -> None:
+        """Book messages, and note what belongs to whom."""
+        self._entries += entries
+        if len(self._entries) >= KEPT:
+            self._add_up()
 
     def compute(self, seconds: float, joules: float) -> None:
         """Book device seconds of computing (summed over devices) and their energy."""
         self.compute_s += seconds
         self.compute_j += joules
 
-    def note(self, hop: str, direction: str, shares: Shares) -> None:
-        """Whose it is."""
-        before = self._notes.get((hop, direction))
-        if before is None or before.shape[1] < shares.n_places:
-            whole = np.zeros((len(NOTED), shares.n_places))
-            if before is not None:
-                whole[:, : before.shape[1]] = before
-            self._notes[hop, direction] = before = whole
-        before[:, shares.place] += shares.amounts
+    def _add_up(self) -> None:
+        entries, self._entries = self._entries, []
+        bills = [entry for entry in entries if isinstance(entry, Bill)]
+        if bills:
+            at = [2 * HOPS.index(b.hop) + DIRECTIONS.index(b.direction) for b in bills]
+            counts = [value for b in bills for value in (b.n_links, b.n_parties, b.n_bytes)]
+            _add_each(self._counts, at, np.array(counts, dtype=np.int64))
+            _add_each(self._amounts, at, np.array([value for b in bills for value in (b.airtime_s, b.energy_j)]))
+        shares: dict[tuple[str, str], list[Shares]] = {}
+        for entry in entries:
+            if entry.shares is not None:
+                shares.setdefault((entry.hop, entry.direction), []).append(entry.shares)
+        for key, several in shares.items():
+            self._add_notes(key, several)
+
+    def _add_notes(self, key: tuple[str, str], several: list[Shares]) -> None:
+        notes, n_places = self._notes.get(key), max(shares.n_places for shares in several)
+        if notes is None or notes.shape[1] < n_places:
+            whole = np.zeros((len(NOTED), n_places))
+            if notes is not None:
+                whole[:, : notes.shape[1]] = notes
+            self._notes[key] = notes = whole
+        place = np.concatenate([shares.place for shares in several])
+        amounts = np.concatenate([shares.amounts for shares in several], axis=1)
+        columns = np.ravel(np.arange(len(NOTED))[:, None] * notes.shape[1] + place)
+        np.add.at(notes.reshape(-1), columns, amounts.reshape(-1))  # one after the other
 
     def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
         """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
         aggregator, hop, direction, links, bytes, airtime_s (of computing: device seconds), energy_j."""
+        self._add_up()
         found = []
         for (hop, direction), values in self._notes.items():
             used = np.flatnonzero(values.any(axis=0))
@@ -165,3 +209,9 @@ class Ledger:
         ]
         computing = {"links": 0, "bytes": 0, "airtime_s": self.compute_s, "energy_j": self.compute_j}
         return [*rows, {"hop": "computing", "direction": "", **computing}]
+
+
+def _add_each(sums: NDArray[Any], at: list[int], values: NDArray[Any]) -> None:
+    """Add values (m x n,), n at a time, to those of sums (4, 2, n) at the places `at` (m,), one after the other."""
+    n = sums.shape[-1]
+    np.add.at(sums.reshape(-1), np.ravel(n * np.array(at)[:, None] + np.arange(n)), values)

@@ -22,7 +22,7 @@ from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
 from fedloom.simulator.features import NO_MODEL, Layers
 from fedloom.simulator.held import Errand, Held
-from fedloom.simulator.ledger import NOBODY, Ledger, Shares
+from fedloom.simulator.ledger import NOBODY, Ledger, Note, Shares
 from fedloom.simulator.world import Decision, World
 
 Ints = NDArray[np.int64]
@@ -91,7 +91,6 @@ class Regrouping:
             return topology
         rng = stream(self._world.seed, "allotment", self._cloud_round)
         self.allotment = self._method.allot(replace(view, collect=_no_features), topology, rng)
-        self.allotment.check(topology.n_aggregators)
         rounds = self.allotment.edge_rounds
         for together in topology.pace_groups() if rounds is not None else []:
             if rounds is not None and len(set(rounds[together].tolist())) > 1:
@@ -139,7 +138,7 @@ class Regrouping:
         busy_s = float(compute_s.sum())
         joules = busy_s * self._now.compute_power_w
         self._ledger.compute(busy_s, joules)
-        self._ledger.note("computing", "", Shares.of(np.array([NOBODY]), airtime_s=busy_s, energy_j=joules))
+        self._ledger.pay([Note(Shares.of(np.array([NOBODY]), airtime_s=busy_s, energy_j=joules))])
         self._ledger.feature_j += self._ledger.total_j - before_j
         feature_s = self._method.group.feature_s
         self._clock.spend(float(finish_s.max()) if feature_s is None else feature_s)

@@ -1,6 +1,7 @@
 """What holds during one edge round: where clients are, whom they report to, and what links and computing cost."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,8 @@ from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
-from fedloom.simulator.exchange import Exchange, exchange
-from fedloom.simulator.ledger import Shares
+from fedloom.simulator.exchange import Exchange, Kept, exchange
+from fedloom.simulator.ledger import Bill, Note
 from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
@@ -24,14 +25,17 @@ KEPT_SCENES = 64  # aggregators may be so many edge rounds apart before scenes a
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trip:
     """What m clients take that are sent together, seconds (m,): to fetch, to compute, to upload (the air for themselves), and
-    until they are back. busy_s: of computing in all; shares: whose it is."""
+    until they are back. busy_s: of computing in all; entries: for the ledger. kinds: the different mixtures they start from,
+    start (m,): which of these is a client's."""
 
     fetch_s: Floats
     compute_s: Floats
     upload_s: Floats
     takes_s: Floats
     busy_s: float
-    shares: Shares
+    entries: list[Bill | Note]
+    kinds: Ints
+    start: Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +52,12 @@ class Scene(Attendance):
     start_weights: Floats
     start_of: Ints
     noise_std: Floats | None = None
-    trips: dict[tuple[bytes, bytes], Trip] = field(default_factory=dict, init=False, repr=False)
+    trips: Kept[tuple[bytes, bytes], Trip] = field(default_factory=Kept, init=False, repr=False)
+
+    @cached_property
+    def mixtures(self) -> list[list[tuple[int, float]]]:
+        """The different rows of B, as aggregators and their weights."""
+        return [[(n, float(row[n])) for n in np.flatnonzero(row).tolist()] for row in self.start_weights]
 
 
 def make_scene(
@@ -133,8 +142,8 @@ class Scenes:
             topology, wander = self.base, self._machines.roster.wander
             stays = wander and not topology.follow and topology.kind != "cloud"
             snapshot = self._world.fleet.snapshot(self.cloud_round, self._first_index if stays else index)
-            same = [scene for scene in self._kept.values() if scene.snapshot is snapshot]
-            self._kept[index] = same[0] if same else self._new(snapshot)
+            same = next((scene for scene in reversed(self._kept.values()) if scene.snapshot is snapshot), None)
+            self._kept[index] = self._new(snapshot) if same is None else same
             if len(self._kept) > KEPT_SCENES:
                 del self._kept[next(iter(self._kept))]
         return self._kept[index]

@@ -10,20 +10,20 @@ from numpy.typing import NDArray
 
 from fedloom import _check, data
 from fedloom._blas import one_thread
-from fedloom._random import stream
 from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
-from fedloom.mixing.noise import noise_note
-from fedloom.pacing import box_note, ladder_note
+from fedloom.pacing import ladder_note
 from fedloom.simulator.book import Model, settle
 from fedloom.simulator.carrying import Carrier, Computes, Imagined
 from fedloom.simulator.driver import Driver
 from fedloom.simulator.evaluation import Evaluation, clocked, noted
+from fedloom.simulator.first_round import first_round_notes
 from fedloom.simulator.refusing import refuse_too_large
 from fedloom.simulator.result import Checkpoint, Measures, Place, Result
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
 from fedloom.simulator.setting import make_setting
 from fedloom.simulator.theory import theory
+from fedloom.simulator.validation import spare_samples
 from fedloom.simulator.world import CloudRound, Decision
 from fedloom.training import rows
 from fedloom.training.choose import ENGINES, make_engine
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from fedloom.training.rows import AnyModel
 
-VALIDATION = 2000  # samples
 MakeEngine = Callable[[Task, LocalRule, int], tuple[Engine, str]]
 
 
@@ -137,7 +136,7 @@ class Simulation:
             )
 
     def checkpoint(self) -> Checkpoint:
-        """The state after the round that was yielded last, or, in `on_wave`, after the batch that was trained last."""
+        """The state after the round that was yielded last, or, in `on_wave`, after the wave that was trained last."""
         return Checkpoint(
             cloud_round=self.cloud_rounds_done,
             measures=list(self.measures),
@@ -166,12 +165,21 @@ class Simulation:
 
     @property
     def on_wave(self) -> Callable[[], None] | None:
-        """Called after every batch of training inside a cloud round; `checkpoint` may be taken there."""
+        """Called after every call of the engine inside a cloud round; `checkpoint` may be taken there."""
         return self._computing.on_wave
 
     @on_wave.setter
     def on_wave(self, call: Callable[[], None] | None) -> None:
         self._computing.on_wave = call
+
+    @property
+    def call_s(self) -> float:
+        """Wall seconds after which a call of the engine begins no further wave of training; 0: every wave is a call."""
+        return self._computing.call_s
+
+    @call_s.setter
+    def call_s(self, seconds: float) -> None:
+        self._computing.call_s = seconds
 
     @property
     def engine_s(self) -> float:
@@ -180,7 +188,7 @@ class Simulation:
 
     @property
     def batches(self) -> list[int]:
-        """Jobs of every batch that was trained."""
+        """Jobs of every wave that was trained."""
         return self._computing.batches
 
     def _make_engine(self, engine: str | MakeEngine, n_workers: int | None) -> tuple[Engine | None, str]:
@@ -227,18 +235,11 @@ class Simulation:
         self.federation = self._new_federation(saved.decisions, saved.scores)
 
     def _score(self, model: Model) -> float:
-        """Accuracy on at most VALIDATION training samples that no client has; 0 in a dry run."""
+        """Accuracy on training samples that no client has; 0 in a dry run."""
         if self.engine is None:
             settle(model, None)
             return 0.0
-        spare = np.setdiff1d(np.arange(len(self.dataset.y_train)), np.concatenate(self.parts))
-        if not (len(spare) and self.dataset.n_classes):
-            raise ValueError(
-                f"{self.method.name} adapts its bound on staleness by the accuracy on training samples that no client has, "
-                f"and here the clients have all {len(self.dataset.y_train)} (or there are no classes); take a partition that "
-                f"leaves some, or keep the bound fixed (adapt=false)"
-            )
-        chosen = stream(self.seed, "validation").permutation(spare)[:VALIDATION]
+        chosen = spare_samples(self.method.name, self.dataset, self.parts, self.seed)
         self._computing.compute([model])
         assert model.row is not None
         return float(self.engine.evaluate(model.row[None], "train").correct[0][chosen].mean())
@@ -277,22 +278,8 @@ class Simulation:
         if not self.dry_run:
             self.costs.append((state.cloud_round, state.costs))
         if state.cloud_round == 1:
-            self._look_out(state)
-
-    def _look_out(self, state: CloudRound) -> None:
-        """Warn of what can be known after the first cloud round: a time box that does not fit, noise that drowns the model."""
-        box_s = self.method.edge.box_s
-        if box_s is not None:
-            self._warn(box_note(box_s, state.group_rounds, self.world.edge_rounds))
-        if state.noise_std and not self.dry_run:
-            self._warn(noise_note([state.noise_std], [1.0], self._model_size()))
-
-    def _model_size(self) -> float:
-        """Root mean square of the first model's parameters. Of a model that begins at zero: the size at which noise on its
-        parameters is as loud in its outputs as inputs of size 1."""
-        trained = rows.to_row(self.setting.model)[rows.trainable_mask(self.setting.model)]
-        rms = float(np.sqrt(np.mean(trained.astype(np.float64) ** 2)))
-        return rms or float(np.prod(self.dataset.shape)) ** -0.5
+            for sentence in first_round_notes(state, self.method, self.setting, noise_is_felt=not self.dry_run):
+                self._warn(sentence)
 
     def _warn(self, sentence: str | None) -> None:
         if sentence is not None and sentence not in self.warnings:

@@ -1,8 +1,8 @@
 """What each client did when, for drawing: one line for every client that was sent to work.
 
-Lines are kept in columns of CHUNK lines. The first columns are in memory, so that small runs touch no file; the others are maps
-of a file without a name, which is gone with the process: memory does not grow with rounds. Where that file is, says TMPDIR,
-or else it is /var/tmp, which is on a disk where /tmp may be memory.
+Lines are kept in columns of CHUNK lines, to which they are written many Sents at a time. The first columns are in memory, so
+that small runs touch no file; the others are maps of a file without a name, which is gone with the process: memory does not
+grow with rounds. Where that file is, says TMPDIR, or else it is /var/tmp, which is on a disk where /tmp may be memory.
 """
 
 import mmap
@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]
 CHUNK = 65_536  # lines
+WAITING = 4096  # lines that are not in columns yet, at most
 
 
 @dataclass(eq=False)
@@ -79,26 +80,58 @@ class Timeline:
     def __init__(self, chunk: int = CHUNK) -> None:
         self._chunk, self._n_sent = chunk, 0
         self._chunks: list[_Chunk] = []
+        self._waiting: list[Sent] = []
+        self._n_waiting = 0  # lines
         self._file: int | None = None  # its descriptor
         self._file_bytes = 0
 
     def append(self, sent: Sent) -> None:
-        """Note it. The columns that change later become views of what is stored here, so that nobody need tell."""
-        m = len(sent.client)
-        last = self._chunks[-1] if self._chunks else None
-        if last is None or last.n + m > last.size:
-            if last is not None and last is not self._chunks[0]:
-                last.columns = None  # unmapped as soon as no Sent under way refers to it
-            last = self._new_chunk(max(self._chunk, m))
-        columns = last.columns
-        assert columns is not None
-        here = slice(last.n, last.n + m)
-        for name in STORED:
-            columns[name][here] = self._n_sent if name == "sent" else getattr(sent, name)
-        for name in CHANGING:
-            setattr(sent, name, columns[name][here])
-        last.n += m
+        """Note it. Sooner or later the columns that change become views of what is stored here, so that nobody need tell."""
+        self._waiting.append(sent)
+        self._n_waiting += len(sent.client)
         self._n_sent += 1
+        if self._n_waiting >= WAITING:
+            self._store()
+
+    def _store(self) -> None:
+        """Write what waits into columns, as many Sents at a time as fit into a chunk."""
+        waiting, self._waiting, self._n_waiting = self._waiting, [], 0
+        number, i = self._n_sent - len(waiting), 0
+        while i < len(waiting):
+            chunk, m = self._chunk_for(len(waiting[i].client)), 0
+            begun = i
+            while i < len(waiting) and chunk.n + m + len(waiting[i].client) <= chunk.size:
+                m += len(waiting[i].client)
+                i += 1
+            self._write(chunk, waiting[begun:i], number + begun)
+
+    def _chunk_for(self, m: int) -> _Chunk:
+        """The last chunk, or a new one if it has no room for m more lines."""
+        last = self._chunks[-1] if self._chunks else None
+        if last is not None and last.n + m <= last.size:
+            return last
+        if last is not None and last is not self._chunks[0]:
+            last.columns = None  # unmapped as soon as no Sent under way refers to it
+        return self._new_chunk(max(self._chunk, m))
+
+    def _write(self, chunk: _Chunk, several: list[Sent], number: int) -> None:
+        """Sents, the first of them of this number, into a chunk that has room for them."""
+        columns, counts = chunk.columns, [len(sent.client) for sent in several]
+        assert columns is not None
+        first = chunk.n
+        chunk.n += sum(counts)
+        for name in STORED:
+            values = columns[name][first : chunk.n]
+            if name == "sent":
+                values[:] = np.repeat(np.arange(number, number + len(several)), counts)
+            elif name in SINGLE:
+                values[:] = np.repeat([getattr(sent, name) for sent in several], counts)
+            else:
+                np.concatenate([getattr(sent, name) for sent in several], out=values)
+        for sent, m in zip(several, counts):
+            for name in CHANGING:
+                setattr(sent, name, columns[name][first : first + m])
+            first += m
 
     def __len__(self) -> int:
         return self._n_sent
@@ -117,6 +150,7 @@ class Timeline:
 
     def of_round(self, cloud_round: int) -> Columns | None:
         """The lines of a cloud round; None if there are none. Quick for the last ones."""
+        self._store()
         found: list[Columns] = []
         for chunk in reversed(self._chunks):
             columns = self._columns(chunk)
@@ -128,6 +162,7 @@ class Timeline:
         return {name: np.concatenate([part[name] for part in found]) for name in COLUMNS} if found else None
 
     def _stored(self) -> Iterator[Columns]:
+        self._store()
         for chunk in self._chunks:
             yield self._columns(chunk)
 

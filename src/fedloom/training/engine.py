@@ -101,6 +101,16 @@ class Jobs:
                 wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
                 raise ValueError(f"{name} of a job must be {wanted}, got {int(bad[0])}")
 
+    def pick(self, which: Ints) -> "Jobs":
+        """Some of them."""
+        return Jobs(
+            start=self.start[which],
+            client=self.client[which],
+            n_steps=self.n_steps[which],
+            first_step=self.first_step[which],
+            lr_step=self.lr_step[which],
+        )
+
     def canonical_order(self) -> Ints:
         """The order in which results are added up, whatever order the jobs came in: by client, then counter."""
         return np.lexsort((self.first_step, self.client))

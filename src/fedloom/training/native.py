@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.training import rows as model_rows
+from fedloom.training.chain import Chain, Limits, Trained
 from fedloom.training.engine import Jobs, Mix, NotFinite, Rows, Scores, Task, Unsupported, n_cores
 from fedloom.training.layers import (
     AvgPool2d,
@@ -35,6 +36,7 @@ from fedloom.training.layers import (
     Plain,
     ReLU,
 )
+from fedloom.training.native_chain import numbered
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import Tree, block_size, summation_order
 
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 BUILDS = ("avx512", "avx2", "baseline")
 EVAL_BATCH = 50
+CHAIN_VALUES = 16_000_000  # of all models that are made on the way in a chain
 JOBS_IN_CALL = 256  # for each thread: many, as threads wait at the end of a call, but its sums all exist at once
 CONV, LINEAR, RELU, MAX_POOL, AVG_POOL, BATCH_NORM, GROUP_NORM, DROPOUT, FLATTEN = range(9)
 
@@ -233,6 +236,42 @@ class NativeEngine:
         self._check_finite(bad)
         return tree.total(mix.n_targets, self.n_params)
 
+    def chain_limits(self) -> Limits:
+        return Limits(jobs=JOBS_IN_CALL * self.n_workers, models=max(1, CHAIN_VALUES // self.n_params))
+
+    def train_chain(self, chain: Chain, seconds: float) -> Trained:
+        """As many waves as begin within so many seconds, at least one; see fedloom.training.chain."""
+        rows = self._rows(chain.rows)
+        chain.jobs.check(chain.n_models + len(rows), self.task.n_clients)
+        chain.mix.check(len(chain.jobs))
+        plan = numbered(chain, block_size(self.n_params))
+        columns, rates = self._prepare(chain.jobs, plan.order)
+        made, left, values, n_waves, bad = self._core.train_chain(
+            rows,
+            np.array(list(chain.sums.values()), dtype=np.float64).reshape(-1, self.n_params),
+            columns,
+            rates,
+            plan.job_first,
+            plan.entry_first,
+            plan.entry_sum,
+            plan.entry_weight,
+            plan.add_first,
+            plan.adds,
+            np.searchsorted(chain.ready, np.arange(chain.n_waves + 1)),
+            np.array([plan.sum_of.get(m, -1) for m in range(chain.n_models)], dtype=np.int64),
+            np.searchsorted(chain.part_model, np.arange(chain.n_models + 1)),
+            chain.part_slot,
+            chain.part_weight,
+            plan.n_sums,
+            seconds,
+            self.n_workers,
+        )
+        self._check_finite(bad)
+        target_of = {number: target for target, number in plan.sum_of.items()}
+        n_made = int(np.searchsorted(chain.ready, n_waves))
+        sums = {target_of[number]: total for number, total in zip(left, np.asarray(values))}
+        return Trained(n_waves=n_waves, rows=np.asarray(made)[:n_made], sums=sums)
+
     def train(self, starts: Rows, jobs: Jobs) -> Rows:
         starts = self._checked(starts, jobs)
         order = jobs.canonical_order()
@@ -262,7 +301,8 @@ class NativeEngine:
         return np.asarray(self._core.evaluate(self._rows(rows), x, y, EVAL_BATCH, True, self.n_workers)[2])
 
     def close(self) -> None:
-        """Threads live only as long as a call."""
+        """End the threads, which wait for the next call; it starts them again."""
+        self._core.close()
 
     def _rows(self, rows: Rows) -> Rows:
         rows = np.ascontiguousarray(rows, dtype=np.float32)
@@ -277,25 +317,28 @@ class NativeEngine:
 
     def _prepare(self, jobs: Jobs, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Jobs in this order as the kernels want them, and the learning rates they point at."""
-        at: dict[tuple[int, int], int] = {}
-        rates: list[NDArray[np.float64]] = []
-        n = 0
-        first = []
-        for key in zip(jobs.lr_step[order].tolist(), jobs.n_steps[order].tolist()):
-            if key not in at:
-                at[key] = n
-                rates.append(self.rule.rates(*key))
-                n += key[1]
-            first.append(at[key])
-        columns = [jobs.start[order], jobs.client[order], jobs.n_steps[order], jobs.first_step[order], first]
-        stacked = np.ascontiguousarray(
-            np.stack([np.asarray(c, dtype=np.int64) for c in columns], axis=1).reshape(-1, 5)
-        )
-        return stacked, np.concatenate([*rates, np.zeros(0)])
+        lr_step, which_lr = _different(jobs.lr_step[order])
+        n_steps, which_n = _different(jobs.n_steps[order])
+        kinds, kind = _different(which_lr * len(n_steps) + which_n)
+        at, how_many = np.divmod(kinds, max(1, len(n_steps)))
+        rates = [self.rule.rates(int(a), int(n)) for a, n in zip(lr_step[at], n_steps[how_many])]
+        first = np.cumsum([0, *map(len, rates)], dtype=np.int64)[:-1][kind]
+        columns = np.empty((len(order), 5), dtype=np.int64)
+        for column, values in enumerate((jobs.start, jobs.client, jobs.n_steps, jobs.first_step)):
+            columns[:, column] = values[order]
+        columns[:, 4] = first
+        return columns, np.concatenate([*rates, np.zeros(0)])
 
     def _check_finite(self, bad: list[int]) -> None:
         if bad:
             raise NotFinite(sorted(set(bad)), self.rule.lr)
+
+
+def _different(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The different values, and which of them each (m,) is. Mostly there is but one."""
+    if len(values) and (values == values[0]).all():
+        return values[:1], np.zeros(len(values), dtype=np.int64)
+    return np.unique(values, return_inverse=True)
 
 
 def _flat(x: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -11,12 +11,17 @@ So any aligned run of 2^h blocks can be summed anywhere: its result is one node 
 addition in canonical order. Sorting by average first keeps the averages that a block touches few.
 """
 
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.training.engine import Ints, Jobs, Mix
 
-Sums = dict[int, NDArray[np.float64]]  # average -> (P,)
+Row = NDArray[np.float64]
+Sums = dict[int, Row]  # average -> (P,)
+T = TypeVar("T")
 
 BLOCK = 64
 LARGE_MODEL = 1_000_000  # values; training so large a model takes so long that a few more additions do not matter
@@ -44,29 +49,48 @@ def summation_order(jobs: Jobs, mix: Mix, size: int) -> Ints:
     return np.lexsort((jobs.first_step, jobs.client, block))
 
 
-class Tree:
-    """Adds up sums of consecutive blocks, or of consecutive nodes of one level, along the binary tree.
+class Additions(Generic[T]):
+    """The binary tree, whatever is added along it: `add` makes one sum of a left and a right one. Of every level at most one
+    sum is kept."""
 
-    Of every level at most one sum is kept. Sums that are pushed may be written to.
-    """
+    def __init__(self, add: Callable[[T, T], T]) -> None:
+        self._add = add
+        self._nodes: list[tuple[int, dict[int, T]]] = []  # level and sums, levels falling
 
-    def __init__(self) -> None:
-        self._nodes: list[tuple[int, Sums]] = []  # level and sums, levels falling
-
-    def push(self, sums: Sums) -> None:
+    def push(self, sums: dict[int, T]) -> None:
         """The next block."""
         level = 0
         while self._nodes and self._nodes[-1][0] == level:
-            sums = _join(self._nodes.pop()[1], sums)
+            sums = self._join(self._nodes.pop()[1], sums)
             level += 1
         self._nodes.append((level, sums))
 
+    def sums(self) -> dict[int, T]:
+        """After the last block: of every average that a job counts in."""
+        sums: dict[int, T] = {}
+        while self._nodes:
+            sums = self._join(self._nodes.pop()[1], sums)
+        return sums
+
+    def _join(self, left: dict[int, T], right: dict[int, T]) -> dict[int, T]:
+        for target, value in right.items():
+            left[target] = self._add(left[target], value) if target in left else value
+        return left
+
+
+class Tree:
+    """Adds up rows of consecutive blocks, or of consecutive nodes of one level. Sums that are pushed may be written to."""
+
+    def __init__(self) -> None:
+        self._additions = Additions(_add)
+
+    def push(self, sums: Sums) -> None:
+        """The next block."""
+        self._additions.push(sums)
+
     def sums(self) -> Sums:
         """After the last block: of every average that a job counts in."""
-        sums: Sums = {}
-        while self._nodes:
-            sums = _join(self._nodes.pop()[1], sums)
-        return sums
+        return self._additions.sums()
 
     def total(self, n_targets: int, n_params: int) -> NDArray[np.float64]:
         """(M, P) after the last block; averages that no job counts in are zero."""
@@ -76,13 +100,8 @@ class Tree:
         return out
 
 
-def _join(left: Sums, right: Sums) -> Sums:
-    for target, row in right.items():
-        mine = left.get(target)
-        if mine is None:
-            left[target] = row
-        elif mine.flags.writeable:
-            mine += row
-        else:  # memory that is shared with other processes
-            left[target] = mine + row
+def _add(left: Row, right: Row) -> Row:
+    if not left.flags.writeable:  # memory that is shared with other processes
+        return left + right
+    left += right
     return left

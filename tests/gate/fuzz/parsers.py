@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.io import savemat
 
+from fedloom.coding import CODECS, codec
 from fedloom.data import files, formats, looking, reading, sources
 from fedloom.data.loaders import load
 from fedloom.deployment import letters
@@ -476,6 +477,28 @@ def _good_journal(happened: Any) -> bool:
     return all(what in whole for what in happened)
 
 
+CODED = np.random.default_rng(1).normal(size=37).astype(np.float32)
+CODEC_TEXTS = (
+    *("float32", "float16", "bfloat16", "qsgd:bits=1", "qsgd:bits=5:bucket=8", "qsgd:bits=12", "sign", "sign:bucket=8"),
+    *("topk:share=0.1", "topk:share=0.5", "randomk:share=0.1", "randomk:k=2:unbiased=true"),
+)  # fmt: skip
+
+
+def _messages(text: str) -> Parser:
+    """Messages of a codec."""
+    made = codec(text)
+    return Parser(
+        name=f"codec-{text.replace(':', '-')}", seeds=(made.encode(CODED, 3), made.encode(-CODED[::-1].copy(), 3)),
+        words=SIZE_WORDS, parse=lambda data: made.decode(data, len(CODED), 3),
+        holds=lambda row: row.shape == CODED.shape and row.dtype == np.float32 and _finite(row),
+    )  # fmt: skip
+
+
+def _good_codec(made: Any) -> bool:
+    """Known, and able to say what it takes."""
+    return type(made) in CODECS.values() and 8 <= made.n_bits(2**31) <= 2**40
+
+
 def all_parsers() -> tuple[Parser, ...]:
     """Every parser of the project."""
     return (
@@ -500,6 +523,11 @@ def all_parsers() -> tuple[Parser, ...]:
             name="method", seeds=_method_texts(), words=YAML_WORDS, holds=lambda method: method.name in METHODS,
             parse=lambda data: make_method(_text(data)),
         ),
+        Parser(
+            name="codec", seeds=tuple(text.encode() for text in CODEC_TEXTS), words=YAML_WORDS, holds=_good_codec,
+            parse=lambda data: codec(_text(data)),
+        ),
+        *map(_messages, CODEC_TEXTS),
         Parser(name="fleet", seeds=FLEETS, words=NUMBER_WORDS, parse=_fleet, holds=_good_fleet),
         Parser(
             name="placement", seeds=PLACEMENTS, words=NUMBER_WORDS, holds=lambda made: _finite(made[0], *made[1].values()),

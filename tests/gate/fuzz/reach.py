@@ -11,8 +11,11 @@ import fedloom
 
 ROOT = Path(fedloom.__file__).resolve().parent
 MODULES = (
+    *("coding/bfloat16.py", "coding/float16.py", "coding/interface.py", "coding/packing.py", "coding/qsgd.py"),
+    *("coding/randomk.py", "coding/sign.py", "coding/topk.py"),
     *("gate/arrays.py", "gate/files.py", "gate/finite.py", "gate/json_text.py", "gate/names.py", "gate/table_text.py"),
     *(
+        "gate/options.py",
         "gate/words.py",
         "gate/yaml_text.py",
         "data/files.py",

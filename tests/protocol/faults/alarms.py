@@ -39,7 +39,9 @@ def act(run: "Run", owner: tuple, what: str, body: object) -> None:
                 net.later(ROSTER, net.now_s + 1.0, what, body)
             elif run.boot(("edge", group)) == boot and group in run.woken:
                 newer = run.cloud.out.get(group, 0) > (federation.edges[group].ticket or 0)  # it is on its way
-                run.perform([] if newer else run.cloud.down(group))
+                actions = [] if newer else run.cloud.woken(group)
+                run.schedule.ordering(actions)
+                run.perform(actions)
         case "done":
             devices.finished(run, i, body)
         case "up":

@@ -118,6 +118,7 @@ def restart(run: "Run", sender: tuple, boot: int) -> None:
     told, actions = run.federation.restarted(group, run.net.now_s)
     run.laws.restarted(group, before)
     run.schedule.restarted(group)
+    run.schedule.ordering(actions if run.told is None else [])
     for edge, event in told:
         run.tell(edge, event)
     for action in actions:

@@ -7,47 +7,60 @@
 
 namespace fedloom {
 
-// y[b][.] = bias + sum_i x[b][i] w[i][.] for TB samples and TV vectors.
+// y[b][.] += sum_i x[b][i] w[i][.] for TB samples and TV vectors.
 template <class R, int TB, int TV>
-inline void dense_tile(const R* x, int xs, const R* w, int ws, const R* bias, R* y, int ys, int n_in) {
+inline void dense_tile(const R* x, int xs, const R* w, int ws, R* y, int ys, int n_in) {
     constexpr int L = Simd<R>::n;
     Vec<R> acc[TB][TV];
     for (int b = 0; b < TB; ++b)
-        for (int v = 0; v < TV; ++v) acc[b][v] = bias ? load(bias + v * L) : Vec<R>{};
+        for (int v = 0; v < TV; ++v) acc[b][v] = in_register<R>(load(y + b * ys + v * L));
     for (int i = 0; i < n_in; ++i, w += ws) {
         Vec<R> row[TV];
-        for (int v = 0; v < TV; ++v) row[v] = load(w + v * L);
+        for (int v = 0; v < TV; ++v) row[v] = in_register<R>(load(w + v * L));
         for (int b = 0; b < TB; ++b)
-            for (int v = 0; v < TV; ++v) acc[b][v] += x[b * xs + i] * row[v];
+            for (int v = 0; v < TV; ++v) acc[b][v] = in_register<R>(acc[b][v] + x[b * xs + i] * row[v]);
     }
     for (int b = 0; b < TB; ++b)
         for (int v = 0; v < TV; ++v) store(y + b * ys + v * L, acc[b][v]);
 }
 
 template <class R, int TB, int TV>
-void dense_rows(const R* x, int xs, const R* w, int ws, const R* bias, R* y, int ys, int n_in, int batch) {
+void dense_rows(const R* x, int xs, const R* w, int ws, R* y, int ys, int n_in, int batch) {
     int b = 0;
-    for (; b + TB <= batch; b += TB) dense_tile<R, TB, TV>(x + b * xs, xs, w, ws, bias, y + b * ys, ys, n_in);
-    if constexpr (TB > 4)
-        for (; b + TB / 2 <= batch; b += TB / 2)
-            dense_tile<R, TB / 2, TV>(x + b * xs, xs, w, ws, bias, y + b * ys, ys, n_in);
-    for (; b < batch; ++b) dense_tile<R, 1, TV>(x + b * xs, xs, w, ws, bias, y + b * ys, ys, n_in);
+    for (; b + TB <= batch; b += TB) dense_tile<R, TB, TV>(x + b * xs, xs, w, ws, y + b * ys, ys, n_in);
+    if constexpr (TB > 3)
+        for (; b + TB / 2 <= batch; b += TB / 2) dense_tile<R, TB / 2, TV>(x + b * xs, xs, w, ws, y + b * ys, ys, n_in);
+    for (; b < batch; ++b) dense_tile<R, 1, TV>(x + b * xs, xs, w, ws, y + b * ys, ys, n_in);
 }
 
+// Tiles of vectors: so many samples (or inputs) with one, two or the most vectors at a time.
 #if FEDLOOM_VECTOR_BYTES == 64
-constexpr int one_vec = 10, two_vec = 6, four_vec = 5;
+constexpr int most_vec = 4, one_vec = 10, two_vec = 6, many_vec = 5;
 #else
-constexpr int one_vec = 10, two_vec = 5, four_vec = 2;
+constexpr int most_vec = 3, one_vec = 10, two_vec = 6, many_vec = 4;
 #endif
 
-template <class R>
-void dense_forward(const R* x, int xs, const R* w, int ws, const R* bias, R* y, int ys, int n_in, int batch) {
+// Calls f(first output, samples of a tile, its vectors) for columns of vectors that fill ws outputs.
+template <class R, class F>
+void each_columns(int ws, F f) {
     constexpr int L = Simd<R>::n;
     int v = 0;
-    auto at = [&](int o) { return bias ? bias + o : nullptr; };
-    for (; v + 4 * L <= ws; v += 4 * L) dense_rows<R, four_vec, 4>(x, xs, w + v, ws, at(v), y + v, ys, n_in, batch);
-    for (; v + 2 * L <= ws; v += 2 * L) dense_rows<R, two_vec, 2>(x, xs, w + v, ws, at(v), y + v, ys, n_in, batch);
-    for (; v + L <= ws; v += L) dense_rows<R, one_vec, 1>(x, xs, w + v, ws, at(v), y + v, ys, n_in, batch);
+    for (; v + most_vec * L <= ws; v += most_vec * L) f(v, std::integral_constant<int, many_vec>{}, std::integral_constant<int, most_vec>{});
+    for (; v + 2 * L <= ws; v += 2 * L) f(v, std::integral_constant<int, two_vec>{}, std::integral_constant<int, 2>{});
+    for (; v + L <= ws; v += L) f(v, std::integral_constant<int, one_vec>{}, std::integral_constant<int, 1>{});
+}
+
+// y = bias + x w. Inputs go in blocks: the weights of a block stay in the first-level cache for all samples.
+template <class R>
+void dense_forward(const R* x, int xs, const R* w, int ws, const R* bias, R* y, int ys, int n_in, int batch) {
+    constexpr int block = 128;
+    for (int b = 0; b < batch; ++b)
+        for (int o = 0; o < ws; o += Simd<R>::n) store<R>(y + b * ys + o, bias ? load(bias + o) : Vec<R>{});
+    each_columns<R>(ws, [&](int o, auto tb, auto tv) {
+        for (int i = 0; i < n_in; i += block)
+            dense_rows<R, decltype(tb)::value, decltype(tv)::value>(x + i, xs, w + std::ptrdiff_t(i) * ws + o, ws, y + o, ys,
+                                                                    std::min(block, n_in - i), batch);
+    });
 }
 
 // dx[b][i] = sum_o dy[b][o] w[i][o], for TB samples and TI inputs.
@@ -59,10 +72,10 @@ inline void dense_back_tile(const R* dy, int ys, const R* w, int ws, R* dx, int 
         for (int i = 0; i < TI; ++i) acc[b][i] = Vec<R>{};
     for (int o = 0; o < ws; o += L) {
         Vec<R> d[TB];
-        for (int b = 0; b < TB; ++b) d[b] = load(dy + b * ys + o);
+        for (int b = 0; b < TB; ++b) d[b] = in_register<R>(load(dy + b * ys + o));
         for (int i = 0; i < TI; ++i) {
-            Vec<R> row = load(w + i * ws + o);
-            for (int b = 0; b < TB; ++b) acc[b][i] += d[b] * row;
+            const Vec<R> row = in_register<R>(load(w + i * ws + o));
+            for (int b = 0; b < TB; ++b) acc[b][i] = in_register<R>(acc[b][i] + d[b] * row);
         }
     }
     R sums[TB * TI];
@@ -72,11 +85,12 @@ inline void dense_back_tile(const R* dy, int ys, const R* w, int ws, R* dx, int 
 
 template <class R>
 void dense_backward(const R* dy, int ys, const R* w, int ws, R* dx, int xs, int n_in, int batch) {
-    constexpr int TB = FEDLOOM_VECTOR_BYTES == 64 ? 4 : 2, TI = 4;
+    constexpr int TB = FEDLOOM_VECTOR_BYTES == 64 ? 4 : 3, TI = 4;
     int i = 0;
     for (; i + TI <= n_in; i += TI) {
         int b = 0;
         for (; b + TB <= batch; b += TB) dense_back_tile<R, TB, TI>(dy + b * ys, ys, w + i * ws, ws, dx + b * xs + i, xs);
+        for (; b + 2 <= batch; b += 2) dense_back_tile<R, 2, TI>(dy + b * ys, ys, w + i * ws, ws, dx + b * xs + i, xs);
         for (; b < batch; ++b) dense_back_tile<R, 1, TI>(dy + b * ys, ys, w + i * ws, ws, dx + b * xs + i, xs);
     }
     for (; i < n_in; ++i)
@@ -92,9 +106,9 @@ inline void dense_gradient_tile(const R* x, int xs, const R* dy, int ys, int bat
         for (int v = 0; v < TV; ++v) acc[i][v] = Vec<R>{};
     for (int b = 0; b < batch; ++b) {
         Vec<R> d[TV];
-        for (int v = 0; v < TV; ++v) d[v] = load(dy + b * ys + v * L);
+        for (int v = 0; v < TV; ++v) d[v] = in_register<R>(load(dy + b * ys + v * L));
         for (int i = 0; i < TI; ++i)
-            for (int v = 0; v < TV; ++v) acc[i][v] += x[b * xs + i] * d[v];
+            for (int v = 0; v < TV; ++v) acc[i][v] = in_register<R>(acc[i][v] + x[b * xs + i] * d[v]);
     }
     for (int i = 0; i < TI; ++i)
         for (int v = 0; v < TV; ++v) emit(at + std::ptrdiff_t(i) * ws + v * L, acc[i][v]);
@@ -110,11 +124,9 @@ void dense_gradient_columns(const R* x, int xs, const R* dy, int ys, int n_in, i
 
 template <class R, class Emit>
 void dense_gradient(const R* x, int xs, const R* dy, int ys, int n_in, int ws, int batch, Emit emit) {
-    constexpr int L = Simd<R>::n;
-    int o = 0;
-    for (; o + 4 * L <= ws; o += 4 * L) dense_gradient_columns<R, four_vec, 4>(x, xs, dy, ys, n_in, batch, o, ws, emit);
-    for (; o + 2 * L <= ws; o += 2 * L) dense_gradient_columns<R, two_vec, 2>(x, xs, dy, ys, n_in, batch, o, ws, emit);
-    for (; o + L <= ws; o += L) dense_gradient_columns<R, one_vec, 1>(x, xs, dy, ys, n_in, batch, o, ws, emit);
+    each_columns<R>(ws, [&](int o, auto ti, auto tv) {
+        dense_gradient_columns<R, decltype(ti)::value, decltype(tv)::value>(x, xs, dy, ys, n_in, batch, o, ws, emit);
+    });
 }
 
 #if FEDLOOM_VECTOR_BYTES == 64

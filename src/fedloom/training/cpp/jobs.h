@@ -1,43 +1,24 @@
 // Many jobs on many threads, with results that do not depend on the number of threads.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <numeric>
-#include <thread>
 
 #include "net.h"
+#include "pool.h"
 
 namespace fedloom {
-
-// Run work(thread, task) for tasks 0..n-1; the first exception is rethrown here.
-template <class Work>
-void in_parallel(long n, int n_threads, Work work) {
-    std::atomic<long> next{0};
-    std::exception_ptr error;
-    std::mutex lock;
-    auto run = [&](int thread) {
-        try {
-            for (long task; (task = next++) < n;) work(thread, task);
-        } catch (...) {
-            next = n;
-            std::lock_guard<std::mutex> guard(lock);
-            if (!error) error = std::current_exception();
-        }
-    };
-    std::vector<std::thread> threads;
-    for (int t = 1; t < n_threads && t < n; ++t) threads.emplace_back(run, t);
-    run(0);
-    for (auto& t : threads) t.join();
-    if (error) std::rethrow_exception(error);
-}
 
 // Hands results to consume(task, row) in the order of the tasks, while later ones are still being computed.
 class InOrder {
   public:
-    InOrder(long n, long ring, long n_row) : ring_(ring), done_(n), rows_(ring * n_row), n_row_(n_row) {}
+    InOrder(long ring, long n_row) : ring_(ring), rows_(ring * n_row), n_row_(n_row) {}
+    // n tasks follow, after all before are consumed.
+    void begin(long n) {
+        next_ = 0;
+        done_.assign(n, 0);
+    }
     float* slot(long task) { return rows_.data() + (task % ring_) * n_row_; }
     void wait_for_room(long task) {
         std::unique_lock<std::mutex> guard(lock_);
@@ -155,6 +136,11 @@ inline bool all_finite(const float* x, long n) {
     float rest = lanes_sum<float>(sum);
     for (; i < n; ++i) rest += x[i] - x[i];
     return rest == 0;
+}
+
+// sum += weight * row, in double precision; one rounding each where the processor can.
+inline void add_result(double* sum, const float* row, double weight, long n) {
+    for (long i = 0; i < n; ++i) sum[i] += weight * row[i];
 }
 
 // One client from a start row to a result row.

@@ -98,7 +98,7 @@ struct Net {
     long n_row = 0, n_features = 0;
     int n_outputs = 0, first_trained = 0;
     bool wide = false;  // the first layer is dense and wide, see dense.h
-    std::size_t pack = 0;  // room for one tile of packed weights
+    std::size_t pack = 0, taps = 0;  // room for one tile of packed weights, and for the taps of a convolution
 
     Net(std::vector<LayerSpec> specs, long n_row_, int lanes) : n_row(n_row_) {
         for (auto& s : specs) {  // ReLU and max-pooling, in either order, become one
@@ -128,7 +128,8 @@ struct Net {
                 int n = s.kind == CONV ? s.oc * s.c * s.kh * s.kw : s.c;
                 if (s.weight >= 0) weight_at[l] = add(s.weight, n, 0, 0, 0, lanes);
                 if (s.bias >= 0) bias_at[l] = add(s.bias, s.kind == CONV ? s.oc : s.c, 0, 0, 0, lanes);
-                if (s.kind == CONV) pack = std::max(pack, std::size_t(std::max(s.c, s.oc)) * s.kh * s.kw * 8);
+                if (s.kind == CONV) taps = std::max(taps, std::size_t(std::max(s.c, s.oc)) * std::max(s.kh, tiles_of_point) * s.kw);
+                if (s.kind == CONV) pack = std::max(pack, std::size_t(std::max(s.c, s.oc)) * s.kh * round_up(s.kw, tap_block) * most_tile_channels<float>);
             }
         }
         const LayerSpec& in = layers.front();
@@ -290,6 +291,8 @@ class Worker {
     std::vector<const R*> samples_;  // of the batch, where they lie: for a wide first layer
     Memory<R> own_, start_, velocity_, gradient_, total_, arena_, temp_, pack_, grads_;
     Memory<R> input_points_, output_points_, filter_points_;  // see winograd.h
+    Memory<Tap> taps_;
+    Memory<Vec<R>> sums_;                                     // of gradients of filters, lanes apart
     Memory<R> chosen_, lines_;                                // by max-poolings; one line of each image that is being gathered
     std::vector<std::size_t> chosen_at_;  // where the choices of a max-pooling stand
     Rule rule_{};
@@ -322,6 +325,7 @@ class Worker {
                     a.bw = std::max(a.bw, before.kw - 1 - before.pw);
                 }
                 a.row = round_up((a.w + 2 * a.bw) * batch + L, L);
+                if (a.row % 64 == 0) a.row += L;  // rows that are used together must not fall on the same place of a cache
                 const bool spare = (l < n && winograd_pays(s)) || (l > 0 && winograd_pays(net_.layers[l - 1]));
                 a.channel = a.row * (a.h + 2 * a.bh + spare);
                 a.lead = std::ptrdiff_t(a.bw) * batch;
@@ -347,6 +351,7 @@ class Worker {
         for (Lane& a : lane_) a.data = next, next += a.size;
         temp_.reset(dense);
         pack_.reset(net_.pack);
+        taps_.reset(net_.taps);
     }
 
     void gather(const float* x, const std::int64_t* index) {
@@ -372,7 +377,7 @@ class Worker {
                 R* to = a.at(c, y);
                 const float* from = x + (long(c) * a.h + y) * a.w;
                 // first side by side, then across: images are apart by powers of two, which fall on the same cache lines
-                for (int b = 0; b < batch_; ++b) std::copy_n(from + index[b] * n, a.w, lines_.data + b * stride);
+                for (int b = 0; b < batch_; ++b) copy_line(from + index[b] * n, a.w, lines_.data + b * stride);
                 transpose<R>(lines_.data, stride, stride, batch_, a.w, to, batch_);
             }
     }
@@ -383,15 +388,7 @@ class Worker {
             const Lane &x = lane_[l], &y = lane_[l + 1];
             switch (s.kind) {
                 case CONV: conv_forward(l, s, x, y); break;
-                case LINEAR: {
-                    const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
-                    const R* w = own_.data + net_.weight_at[l];
-                    if (l == 0 && net_.wide)
-                        wide_forward<R>(samples_.data(), w, bias, y.data, y.stride, s.c, s.oc, batch_);
-                    else
-                        dense_forward<R>(x.data, x.stride, w, y.stride, bias, y.data, y.stride, s.c, batch_);
-                    break;
-                }
+                case LINEAR: linear_forward(l, s, x, y); break;
                 case RELU: each_line(l, [](const R* a, R* b, int n) { for (int i = 0; i < n; ++i) b[i] = a[i] < 0 ? R(0) : a[i]; }); break;
                 case MAX_POOL: max_pool(l, s, x, y); break;
                 case AVG_POOL: avg_pool(s, x, y); break;
@@ -399,13 +396,7 @@ class Worker {
                 case GROUP_NORM: group_norm(l); break;
                 case DROPOUT: dropout(l, x, y); break;
                 case FLATTEN:
-                    for (int c = 0; c < x.c; ++c)
-                        for (int i = 0; i < x.h; ++i)
-                            for (int j = 0; j < x.w; ++j) {
-                                const R* from = x.at(c, i) + j * batch_;
-                                R* to = y.data + (c * x.h + i) * x.w + j;
-                                for (int b = 0; b < batch_; ++b) to[std::ptrdiff_t(b) * y.stride] = from[b];
-                            }
+                    each_feature(x, y, [&](const R* from, R* to) { for (int b = 0; b < batch_; ++b) to[std::ptrdiff_t(b) * y.stride] = from[b]; });
             }
         }
     }
@@ -425,15 +416,17 @@ class Worker {
                 case GROUP_NORM: group_norm_back(l); break;
                 case DROPOUT: dropout(l, y, x); break;
                 case FLATTEN:
-                    for (int c = 0; c < x.c; ++c)
-                        for (int i = 0; i < x.h; ++i)
-                            for (int j = 0; j < x.w; ++j) {
-                                R* to = x.at(c, i) + j * batch_;
-                                const R* from = y.data + (c * x.h + i) * x.w + j;
-                                for (int b = 0; b < batch_; ++b) to[b] = from[std::ptrdiff_t(b) * y.stride];
-                            }
+                    each_feature(x, y, [&](R* to, const R* from) { for (int b = 0; b < batch_; ++b) to[b] = from[std::ptrdiff_t(b) * y.stride]; });
             }
         }
+    }
+
+    // Calls f(its values in images x, its place in the first of the samples y) for every feature of a flattening.
+    template <class F>
+    void each_feature(const Lane& x, const Lane& y, F f) {
+        for (int c = 0; c < x.c; ++c)
+            for (int i = 0; i < x.h; ++i)
+                for (int j = 0; j < x.w; ++j) f(x.at(c, i) + j * batch_, y.data + (c * x.h + i) * x.w + j);
     }
 
     // Calls f(line of the input buffer, line of the output buffer, length) for every contiguous line of layer l.
@@ -452,16 +445,17 @@ class Worker {
         const R* w = own_.data + net_.weight_at[l];
         const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
         if (!winograd_pays(s) || !forward_at_points) {
-            convolve<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), bias, s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, s.ph, s.h,
-                        pack_.data, [&](int o, int i, int ky, int kx) { return w[((o * s.c + i) * s.kh + ky) * s.kw + kx]; });
+            convolve<R, false>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), bias, s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, s.ph, s.h,
+                               taps_.data, pack_.data, [&](int o, int i, int ky) { return w + ((o * s.c + i) * s.kh + ky) * s.kw; });
             return;
         }
         with_kernel(s, [&](auto kernel) {
             constexpr int K = decltype(kernel)::value, M = n_points + 1 - K;
-            const Map<R> in = input_at_points<M>(s, x);
-            pack_at_points<R, K>(s.c, s.oc, s.kw, filter_points_.data, [&](int o, int i) { return w + (o * s.c + i) * K * s.kw; });
-            winograd<R, M, false>(in, y.map(0, 0, batch_), filter_points_.data, bias, s.c, s.oc, n_bands(s), 0, s.oh, y.spare(), s.ow,
-                                  s.kw, batch_, s.pw, s.w);
+            const int most = tile_shape<R>(s.oc, (s.ow * batch_ + L - 1) / L).first;
+            filter_points_.make_room(std::size_t(s.oc) * s.c * at_points_size + L);
+            pack_at_points<R, K, false>(s.c, s.oc, most, s.kw, filter_points_.data, [&](int o, int i) { return w + (o * s.c + i) * K * s.kw; });
+            winograd<R, M, false>(input_at_points<M>(s, x), y.map(0, 0, batch_), taps_.data, filter_points_.data, bias, s.c, s.oc, n_bands(s), 0, s.oh,
+                                  y.spare(), s.ow, s.kw, batch_, s.pw, s.w);
         });
     }
 
@@ -488,32 +482,38 @@ class Worker {
 
     // Gradients of the weights w, and of the input if it `needs` one, in place of the input.
     void conv_gradients(const LayerSpec& s, const Lane& x, const Lane& y, const R* w, R* grad, bool needs) {
-        convolve_gradient<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, grad, s.kh * s.kw);
+        sums_.make_room(std::size_t(gradient_channels(s.kw)) * s.kh * s.kw);
+        convolve_gradient<R>(x.map(s.ph, s.pw, batch_), y.map(0, 0, batch_), s.c, s.oc, s.oh, s.ow, s.kh, s.kw, batch_, sums_.data, grad);
         if (needs)
-            convolve<R>(y.map(s.kh - 1 - s.ph, s.kw - 1 - s.pw, batch_), x.map(0, 0, batch_), nullptr, s.oc, s.c, s.h, s.w, s.kh,
-                        s.kw, batch_, s.kh - 1 - s.ph, s.oh, pack_.data, [&](int i, int o, int ky, int kx) {
-                            return w[((o * s.c + i) * s.kh + (s.kh - 1 - ky)) * s.kw + (s.kw - 1 - kx)];
-                        });
+            convolve<R, true>(y.map(s.kh - 1 - s.ph, s.kw - 1 - s.pw, batch_), x.map(0, 0, batch_), nullptr, s.oc, s.c, s.h, s.w, s.kh,
+                              s.kw, batch_, s.kh - 1 - s.ph, s.oh, taps_.data, pack_.data,
+                              [&](int i, int o, int ky) { return w + ((o * s.c + i) * s.kh + (s.kh - 1 - ky)) * s.kw + s.kw - 1; });
     }
 
     template <int K>
     void conv_gradients_at_points(const LayerSpec& s, const Lane& x, const Lane& y, const R* w, R* grad, bool needs) {
         constexpr int M = n_points + 1 - K;
         const int bands = n_bands(s), n_filters = s.oc * s.c;
-        const std::ptrdiff_t channel = std::ptrdiff_t(bands) * n_points * y.row;
-        output_points_.make_room(s.oc * channel + L);
-        bands_to_points<R, M, false>({y.data + y.bh * y.row, y.row, y.channel}, s.oc, s.oh, bands, {output_points_.data, y.row, channel});
-        filter_points_.reset(std::size_t(n_filters) * at_points_size + L);
-        winograd_gradient<R>(input_at_points<M>(s, x), {output_points_.data + y.lead, y.row, channel}, s.c, s.oc, bands, s.ow, s.kw,
-                             batch_, filter_points_.data);
+        const Points<R> out = at_points_in(output_points_, s.oc, bands, y.row);
+        bands_to_points<R, M, false>({y.data + y.bh * y.row, y.row, y.channel}, s.oc, s.oh, bands, out);
+        filter_points_.make_room(std::size_t(n_filters) * at_points_size + L);
+        sums_.make_room(gradient_channels(s.kw) * s.c * s.kw);
+        winograd_gradient<R>(input_at_points<M>(s, x), out.moved(y.lead), s.c, s.oc, bands, s.ow, s.kw, batch_, sums_.data,
+                             filter_points_.data);
         for (int f = 0; f < n_filters; ++f)
-            filter_from_points<R, K>(filter_points_.data + std::ptrdiff_t(f) * at_points_size, s.kw, grad + std::ptrdiff_t(f) * K * s.kw);
+            filter_from_points<R, K>(filter_points_.data + std::ptrdiff_t(f) * s.kw, std::ptrdiff_t(n_filters) * s.kw, s.kw,
+                                     grad + std::ptrdiff_t(f) * K * s.kw);
         std::fill_n(grad + std::ptrdiff_t(n_filters) * K * s.kw, L, R(0));  // the last one wrote behind its end
         if (!needs) return;
-        pack_at_points<R, K>(s.oc, s.c, s.kw, filter_points_.data, [&](int i, int o) { return w + (o * s.c + i) * K * s.kw; });
-        const int border = s.kw - 1 - s.pw;
-        winograd<R, M, true>({output_points_.data + y.lead - border * batch_, y.row, channel}, x.map(0, 0, batch_), filter_points_.data,
-                             nullptr, s.oc, s.c, bands, s.ph, s.h, x.spare(), s.w, s.kw, batch_, border, s.ow);
+        const int most = tile_shape<R>(s.c, (s.w * batch_ + L - 1) / L).first, border = s.kw - 1 - s.pw;
+        pack_at_points<R, K, true>(s.oc, s.c, most, s.kw, filter_points_.data, [&](int i, int o) { return w + (o * s.c + i) * K * s.kw; });
+        winograd<R, M, true>(out.moved(y.lead - border * batch_), x.map(0, 0, batch_), taps_.data, filter_points_.data, nullptr, s.oc, s.c, bands, s.ph,
+                             s.h, x.spare(), s.w, s.kw, batch_, border, s.ow);
+    }
+
+    static Points<R> at_points_in(Memory<R>& memory, int n_channels, int bands, std::ptrdiff_t row) {
+        memory.make_room(n_points * points_in<R>(nullptr, n_channels, bands, row).size + L);
+        return points_in(memory.data, n_channels, bands, row);
     }
 
     template <class F>
@@ -526,13 +526,19 @@ class Worker {
 
     // The padded input at the points, from its first column on.
     template <int M>
-    Map<R> input_at_points(const LayerSpec& s, const Lane& x) {
-        const std::ptrdiff_t channel = std::ptrdiff_t(n_bands(s)) * n_points * x.row;
-        input_points_.make_room(s.c * channel + L);
-        filter_points_.make_room(std::size_t(s.oc) * s.c * at_points_size + L);
-        const Map<R> lines{input_points_.data, x.row, channel};
+    Points<R> input_at_points(const LayerSpec& s, const Lane& x) {
+        const Points<R> lines = at_points_in(input_points_, s.c, n_bands(s), x.row);
         bands_to_points<R, M, true>({x.data + (x.bh - s.ph) * x.row, x.row, x.channel}, s.c, s.h + 2 * s.ph, n_bands(s), lines);
-        return {lines.origin + (x.bw - s.pw) * batch_, lines.row, lines.channel};
+        return lines.moved((x.bw - s.pw) * batch_);
+    }
+
+    void linear_forward(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
+        const R* bias = net_.bias_at[l] < 0 ? nullptr : own_.data + net_.bias_at[l];
+        const R* w = own_.data + net_.weight_at[l];
+        if (l == 0 && net_.wide)
+            wide_forward<R>(samples_.data(), w, bias, y.data, y.stride, s.c, s.oc, batch_);
+        else
+            dense_forward<R>(x.data, x.stride, w, y.stride, bias, y.data, y.stride, s.c, batch_);
     }
 
     void linear_backward(int l, const LayerSpec& s, const Lane& x, const Lane& y, bool needs) {
@@ -648,18 +654,19 @@ class Worker {
     }
 
     void max_pool_back(int l, const LayerSpec& s, const Lane& x, const Lane& y) {
+        const Vec<R> first[2] = {splat<R>(0), splat<R>(1)}, second[2] = {splat<R>(2), splat<R>(3)};  // of the upper and lower row
         const R* chosen = chosen_.data + chosen_at_[l];
         for (int c = 0; c < s.c; ++c) {
-            for (int i = 0; i < s.oh; ++i, chosen += s.ow * batch_)
-                for (int row = 0; row < 2; ++row) {
-                    const R* d = y.at(c, i);
-                    R* to = x.at(c, 2 * i + row);
-                    const Vec<R> left = splat<R>(R(2 * row)), right = splat<R>(R(2 * row + 1));
-                    each_column(2 * s.ow, [&](int j, int v, int last) {
-                        const int at = (j >> 1) * batch_ + v;
-                        store_some<R>(to + j * batch_ + v, load(chosen + at) == (j & 1 ? right : left) ? load(d + at) : Vec<R>{}, last);
-                    });
-                }
+            for (int i = 0; i < s.oh; ++i, chosen += s.ow * batch_) {
+                const R* d = y.at(c, i);
+                R *top = x.at(c, 2 * i), *low = x.at(c, 2 * i + 1);
+                each_column(2 * s.ow, [&](int j, int v, int last) {
+                    const int from = (j >> 1) * batch_ + v, to = j * batch_ + v;
+                    const Vec<R> which = load(chosen + from), g = load(d + from);
+                    store_some<R>(top + to, which == first[j & 1] ? g : Vec<R>{}, last);
+                    store_some<R>(low + to, which == second[j & 1] ? g : Vec<R>{}, last);
+                });
+            }
             clear_rest(s, x, c);
         }
     }
@@ -690,7 +697,7 @@ class Worker {
 
     // Rows and columns that a pooling of an odd size does not see have no gradient.
     void clear_rest(const LayerSpec& s, const Lane& x, int c) {
-        for (int i = 0; i < s.h; ++i) {
+        for (int i = s.w % 2 ? 0 : 2 * s.oh; i < s.h; ++i) {
             const int from = i < 2 * s.oh ? 2 * s.ow : 0;
             std::fill(x.at(c, i) + from * batch_, x.at(c, i) + s.w * batch_, R(0));
         }

@@ -123,7 +123,7 @@ inline void transpose_square(Vec<R>* v) {
 // The sums of the lanes of each of N vectors.
 template <class R, int N>
 inline void lanes_sums(const Vec<R>* v, R* sums) {
-    constexpr int L = Simd<R>::n, together = N % L > L / 2 ? N : N / L * L;
+    constexpr int L = Simd<R>::n, together = N % L >= L / 2 && L > 2 ? N : N / L * L;
 #pragma GCC unroll 8
     for (int a = 0; a < together; a += L) {
         Vec<R> some[L];
@@ -132,6 +132,14 @@ inline void lanes_sums(const Vec<R>* v, R* sums) {
         std::memcpy(sums + a, &found, std::min(L, N - a) * sizeof(R));
     }
     for (int a = together; a < N; ++a) sums[a] = lanes_sum<R>(v[a]);
+}
+
+template <class R>
+void lanes_sums(const Vec<R>* v, int n, R* sums) {
+    constexpr int L = Simd<R>::n;
+    int a = 0;
+    for (; a + L <= n; a += L) lanes_sums<R, L>(v + a, sums + a);
+    for (; a < n; ++a) sums[a] = lanes_sum<R>(v[a]);
 }
 
 // Rows become columns: to[c][r] = from[r][c] for n_rows x n_columns numbers; of each row of `from`, `readable` numbers may be
@@ -162,6 +170,19 @@ void transpose(const R* from, std::ptrdiff_t from_stride, int readable, int n_ro
             }
         }
     }
+}
+
+// A short line of n numbers, by whole vectors: the last two may overlap.
+template <class R>
+inline void copy_line(const float* from, int n, R* to) {
+    constexpr int L = Simd<float>::n;
+    if constexpr (std::is_same_v<R, float>)
+        if (n >= L) {
+            for (int i = 0; i + L <= n; i += L) store(to + i, load(from + i));
+            store(to + n - L, load(from + n - L));
+            return;
+        }
+    std::copy_n(from, n, to);
 }
 
 inline int round_up(int x, int to) { return (x + to - 1) / to * to; }

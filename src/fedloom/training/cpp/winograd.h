@@ -13,7 +13,7 @@
 namespace fedloom {
 
 constexpr int n_points = 8;
-constexpr int most_columns = 8;  // of a kernel
+constexpr int most_columns = tap_block;  // of a kernel
 constexpr int at_points_size = n_points * most_columns;
 
 // Points 1 + 2 j and 2 + 2 j are p and -p; G divides by the product of the differences to the other points.
@@ -78,155 +78,174 @@ inline void scale_points(V (&t)[n_points]) {
     for (int j = 0; j < 3; ++j) t[1 + 2 * j] *= R(pair_scale(j)), t[2 + 2 * j] *= R(pair_scale(j));
 }
 
-// Bands of M rows at the points: [channel][band][point][line], whole lines with their borders. INPUT: B' of the 8 rows from
-// M band on; else A of the M rows. Rows from n_rows on count as zero.
+// Bands of M rows at the points: [point][channel][band][line], whole lines with their borders, points `size` numbers apart.
+template <class R>
+struct Points {
+    Map<R> first;
+    std::ptrdiff_t size;
+    Map<R> at(int point) const { return {first.origin + point * size, first.row, first.channel}; }
+    Points moved(std::ptrdiff_t by) const { return {{first.origin + by, first.row, first.channel}, size}; }
+};
+
+// Sizes of points in memory are no multiple of a page: lines that are used together must not fall on the same place of a cache.
+template <class R>
+Points<R> points_in(R* memory, int n_channels, int n_bands, std::ptrdiff_t row) {
+    return {{memory, row, n_bands * row}, n_channels * n_bands * row + (n_channels * n_bands * row % 128 ? 0 : 16)};
+}
+
+// INPUT: B' of the 8 rows from M band on; else A of the M rows. Rows from n_rows on count as zero.
 template <class R, int M, bool INPUT>
-void bands_to_points(const Map<R>& in, int n_channels, int n_rows, int n_bands, const Map<R>& out) {
+void bands_to_points(const Map<R>& in, int n_channels, int n_rows, int n_bands, const Points<R>& out) {
     constexpr int L = Simd<R>::n, N = INPUT ? n_points : M;
     for (int c = 0; c < n_channels; ++c)
         for (int band = 0; band < n_bands; ++band) {
             const int y = band * M, have = std::min(N, n_rows - y);
-            R* to = out.at(c, band * n_points);
-            for (int v = 0; v < out.row; v += L) {
+            const R* from = in.at(c, y);
+            R* to = out.first.at(c, band);
+            for (int v = 0; v < out.first.row; v += L) {
                 Vec<R> d[N], t[n_points];
                 if (have == N)
-                    for (int r = 0; r < N; ++r) d[r] = load(in.at(c, y + r) + v);
+                    for (int r = 0; r < N; ++r) d[r] = load(from + r * in.row + v);
                 else
-                    for (int r = 0; r < N; ++r) d[r] = r < have ? load(in.at(c, y + r) + v) : Vec<R>{};
+                    for (int r = 0; r < N; ++r) d[r] = r < have ? load(from + r * in.row + v) : Vec<R>{};
                 if constexpr (INPUT)
                     input_to_points<R>(d, t);
                 else
                     at_points<R, M>(d, t);
-                for (int k = 0; k < n_points; ++k) store(to + k * out.row + v, t[k]);
+                for (int k = 0; k < n_points; ++k) store(to + k * out.size + v, t[k]);
             }
         }
 }
 
-// One band, TO channels and one vector: all points stay in registers from the products to the rows. kx runs over from..to-1.
-// BACK: kernels are mirrored, and the first rows are added to what the band before has left there.
-template <class R, int TO, int M, bool BACK>
-inline void winograd_tile(const Map<R>& in, int band, int n_in, int kw, int batch, const R* w, const R* bias, R* out,
-                          std::ptrdiff_t channel, const std::ptrdiff_t* rows, int lane, int last, int from, int to) {
-    Vec<R> acc[TO][n_points];
-    for (int t = 0; t < TO; ++t)
-        for (int k = 0; k < n_points; ++k) acc[t][k] = Vec<R>{};
-    for (int i = 0; i < n_in; ++i, w += TO * at_points_size) {
-        const R* line = in.at(i, band * n_points) + lane + from * batch;
-        const R* tap = w + (BACK ? kw - 1 - from : from);
-        for (int kx = from; kx < to; ++kx, line += batch, tap += BACK ? -1 : 1)
-            for (int k = 0; k < n_points; ++k) {
-                const Vec<R> x = in_register<R>(load(line + k * in.row));
-                for (int t = 0; t < TO; ++t) acc[t][k] += tap[t * at_points_size + k * most_columns] * x;
-            }
-    }
-#pragma GCC unroll 3
-    for (int t = 0; t < TO; ++t) {
-        constexpr int N = BACK ? n_points : M;
-        Vec<R> y[N];
-        if constexpr (BACK)
-            points_to_input<R>(acc[t], y);
-        else
-            from_points<R, M>(acc[t], y);
-        R* to_channel = out + t * channel + lane;
-        for (int r = 0; r < N; ++r) {
-            R* to_row = to_channel + rows[r];
-            if (!BACK && bias) y[r] += bias[t];
-            if (BACK && r < n_points - M && band > 0) y[r] += load(to_row);
-            store_some(to_row, y[r], last);
-        }
-    }
-}
-
-#if FEDLOOM_VECTOR_BYTES == 64
-constexpr int winograd_channels = 3;
-#else
-constexpr int winograd_channels = 1;
-#endif
-// With the 16 registers of AVX2 one channel at a time waits for loads: forward, the direct sum is faster (measured).
+// With the 16 registers of AVX2 the direct sum is faster forward (measured).
 constexpr bool forward_at_points = FEDLOOM_VECTOR_BYTES != 32;
 
-// Group g of n channels in groups of at most winograd_channels and nearly equal size: its first channel.
-inline int group_start(int g, int n) {
-    const int n_groups = (n + winograd_channels - 1) / winograd_channels;
-    return int(std::int64_t(g) * n / n_groups);
-}
-
-// G: a filter [K][kw] to the points [point][most_columns], and G': a gradient back. Whole vectors are read and written, in
-// rising order of rows and filters: what goes behind one is overwritten by the next, and a vector behind the end is ours.
-template <class R, int K>
-inline void filter_to_points(const R* filter, int kw, R* points) {
-    constexpr int step = std::min(Simd<R>::n, most_columns);
-    for (int v = 0; v < kw; v += step) {
+// G: a filter [K][kw] to rows of most_columns, one for each point, `step` apart; BACK: mirrored. Whole vectors are read: there
+// must be one behind the last filter.
+template <class R, int K, bool BACK>
+inline void filter_to_points(const R* filter, int kw, R* points, std::ptrdiff_t step) {
+    constexpr int lanes = std::min(Simd<R>::n, most_columns);
+    for (int v = 0; v < kw; v += lanes) {
         Vec<R> w[K], t[n_points];
         for (int ky = 0; ky < K; ++ky) w[ky] = load(filter + ky * kw + v);
         at_points<R, K>(w, t);
         scale_points<R>(t);
-        for (int k = 0; k < n_points; ++k) store(points + k * most_columns + v, t[k]);
+        for (int k = 0; k < n_points; ++k) std::memcpy(points + k * step + v, &t[k], lanes * sizeof(R));
     }
+    if constexpr (BACK)
+        for (int k = 0; k < n_points; ++k) std::reverse(points + k * step, points + k * step + kw);
 }
 
+// G': a gradient at the points, `step` numbers apart, to a filter. Whole vectors are read and written, in rising order of rows and
+// filters: what goes behind one is overwritten by the next, and a vector behind the end is ours.
 template <class R, int K>
-inline void filter_from_points(const R* points, int kw, R* filter) {
-    constexpr int step = std::min(Simd<R>::n, most_columns);
-    for (int v = (kw - 1) / step * step; v >= 0; v -= step) {  // the piece that reaches behind a row goes first
+inline void filter_from_points(const R* points, std::ptrdiff_t step, int kw, R* filter) {
+    constexpr int lanes = std::min(Simd<R>::n, most_columns);
+    for (int v = (kw - 1) / lanes * lanes; v >= 0; v -= lanes) {  // the piece that reaches behind a row goes first
         Vec<R> w[K], t[n_points];
-        for (int k = 0; k < n_points; ++k) t[k] = load(points + k * most_columns + v);
+        for (int k = 0; k < n_points; ++k) t[k] = load(points + k * step + v);
         scale_points<R>(t);
         from_points<R, K>(t, w);
         for (int ky = 0; ky < K; ++ky) store(filter + ky * kw + v, w[ky]);
     }
 }
 
-// All filters at the points, grouped by output channels [group][i][channel of the group]; filter(o, i) points at a filter.
-template <class R, int K, class Filter>
-void pack_at_points(int n_in, int n_out, int kw, R* packed, Filter filter) {
-    for (int g = 0, o = 0; o < n_out; o = group_start(++g, n_out))
+// All filters at the points, in groups of at most `most` output channels: [group][point][i][channel of the group][column], as
+// tap_tile wants them; filter(o, i) points at a filter.
+template <class R, int K, bool BACK, class Filter>
+void pack_at_points(int n_in, int n_out, int most, int kw, R* packed, Filter filter) {
+    for (int o = 0; o < n_out; o += most) {
+        const int n = std::min(most, n_out - o), step = n_in * n * tap_block;
         for (int i = 0; i < n_in; ++i)
-            for (int t = o; t < group_start(g + 1, n_out); ++t, packed += at_points_size)
-                filter_to_points<R, K>(filter(t, i), kw, packed);
-}
-
-// All bands of the output, from bands `in` at the points. Row 0 of `out` is row `skip` of the bands; what falls
-// outside its n_rows rows goes to row `spare`, which nobody reads. Columns of `in` before `inside` and from
-// `inside + n_inside` on are border.
-template <class R, int M, bool BACK>
-void winograd(const Map<R>& in, const Map<R>& out, const R* packed, const R* bias, int n_in, int n_out, int n_bands,
-              int skip, int n_rows, int spare, int columns, int kw, int batch, int inside, int n_inside) {
-    constexpr int L = Simd<R>::n;
-    const int length = columns * batch;
-    for (int g = 0, o = 0; o < n_out; o = group_start(++g, n_out)) {
-        const int n = group_start(g + 1, n_out) - o;
-        for (int band = 0; band < n_bands; ++band) {
-            std::ptrdiff_t rows[n_points];
-            for (int r = 0; r < n_points; ++r) {
-                const int y = band * M + r - skip;
-                rows[r] = (y < 0 || y >= n_rows ? spare : y) * out.row;
-            }
-            for (int lane = 0; lane < length; lane += L) {
-                const int last = std::min(L, length - lane);
-                const int from = std::max(0, inside - (lane + L - 1) / batch);
-                const int to = std::max(from, std::min(kw, inside + n_inside - lane / batch));
-                auto tile = [&](auto channels) {
-                    winograd_tile<R, decltype(channels)::value, M, BACK>(in, band, n_in, kw, batch, packed, bias ? bias + o : nullptr,
-                                                                         out.at(o, 0), out.channel, rows, lane, last, from, to);
-                };
-                if (n == 1) tile(std::integral_constant<int, 1>{});
-                if constexpr (winograd_channels > 1) {
-                    if (n == 2) tile(std::integral_constant<int, 2>{});
-                    if (n == 3) tile(std::integral_constant<int, 3>{});
-                }
-            }
-        }
-        packed += std::ptrdiff_t(n_in) * n * at_points_size;
+            for (int t = 0; t < n; ++t) filter_to_points<R, K, BACK>(filter(o + t, i), kw, packed + (i * n + t) * tap_block, step);
+        packed += n_points * step;
     }
 }
 
-// grad[o][i][point][kx] += sum over bands and . of d[o][band][point][.] in[i][band][point][. + kx batch].
+// From the points [point][channel][vector] of a tile to the rows of the output. BACK: the first rows are added to what the
+// band before has left there.
+template <class R, int M, bool BACK>
+void points_to_rows(const R* points, int n, int n_vec, const R* bias, R* out, std::ptrdiff_t channel, const std::ptrdiff_t* rows,
+                    bool add, int last) {
+    constexpr int L = Simd<R>::n, N = BACK ? n_points : M;
+    const int step = n * n_vec * L;
+    for (int t = 0; t < n; ++t)
+        for (int v = 0; v < n_vec; ++v, points += L) {
+            Vec<R> at[n_points], y[N];
+            for (int k = 0; k < n_points; ++k) at[k] = load(points + k * step);
+            if constexpr (BACK)
+                points_to_input<R>(at, y);
+            else
+                from_points<R, M>(at, y);
+            for (int r = 0; r < N; ++r) {
+                R* to = out + t * channel + rows[r] + v * L;
+                if (!BACK && bias) y[r] += bias[t];
+                if (BACK && r < n_points - M && add) y[r] += load(to);
+                store_some(to, y[r], v + 1 < n_vec ? L : last);
+            }
+        }
+}
+
+constexpr int tiles_of_point = 4;  // before the next point: they share most of their lines
+
+// All bands of the output, from bands `in` at the points and packed filters. `taps` has room for tiles_of_point rows of n_in kernels. Row 0 of `out` is row `skip` of the bands; what
+// falls outside its n_rows rows goes to row `spare`, which nobody reads. Columns of `in` before `inside` and from
+// `inside + n_inside` on are border.
+template <class R, int M, bool BACK>
+void winograd(const Points<R>& in, const Map<R>& out, Tap* taps, const R* packed, const R* bias, int n_in, int n_out, int n_bands,
+              int skip, int n_rows, int spare, int columns, int kw, int batch, int inside, int n_inside) {
+    constexpr int L = Simd<R>::n;
+    alignas(64) R points[n_points * conv_registers * L * tiles_of_point];
+    const int length = columns * batch, n_vec = (length + L - 1) / L;
+    const auto [most, tv] = tile_shape<R>(n_out, n_vec);
+    TapList list[tiles_of_point];
+    for (int j = 0; j < tiles_of_point; ++j) list[j] = {taps + j * n_in * kw, n_in, 1, kw, batch, in.first.channel, 0};
+    for (int o = 0; o < n_out; o += most) {
+        const int n = std::min(most, n_out - o), step = n_in * n * tap_block;
+        for (int first = 0; first < n_vec; first += tiles_of_point * tv) {
+            const int here = std::min(tiles_of_point * tv, n_vec - first), n_tiles = (here + tv - 1) / tv;
+            Tile<R> tile[tiles_of_point]{};
+            for (int j = 0; j < n_tiles; ++j) {
+                const int lane = (first + j * tv) * L, end = std::min(lane + tv * L, (first + here) * L);
+                const int from = std::max(0, inside - (end - 1) / batch);
+                list[j].choose({0, 1, from, std::max(from, std::min(kw, inside + n_inside - lane / batch)), n}, tile[j]);
+                tile[j].channel = here * L, tile[j].last = L;
+            }
+            for (int band = 0; band < n_bands; ++band) {
+                for (int k = 0; k < n_points; ++k)
+                    for (int j = 0; j < n_tiles; ++j) {
+                        tile[j].line = in.at(k).at(0, band) + (first + j * tv) * L, tile[j].weight = packed + k * step;
+                        tile[j].out = points + (k * n * here + j * tv) * L;
+                        tap_tile_of<R>(n, std::min(tv, here - j * tv))(tile[j]);
+                    }
+                std::ptrdiff_t rows[n_points];
+                for (int r = 0; r < n_points; ++r) {
+                    const int y = band * M + r - skip;
+                    rows[r] = (y < 0 || y >= n_rows ? spare : y) * out.row;
+                }
+                points_to_rows<R, M, BACK>(points, n, here, bias ? bias + o : nullptr, out.at(o, 0) + first * L, out.channel, rows,
+                                           band > 0, std::min(L, length - (first + here - 1) * L));
+            }
+        }
+        packed += n_points * step;
+    }
+}
+
+// grad[point][o][i][kx] = sum over bands and . of d[point][o][band][.] in[point][i][band][. + kx batch]. `sums` has room for the
+// vectors of gradient_channels(kw) rows of n_in kw.
 template <class R>
-void winograd_gradient(const Map<R>& in, const Map<R>& d, int n_in, int n_out, int n_bands, int columns, int kw, int batch, R* grad) {
-    auto at = [](const Map<R>& m, int row) { return Map<R>{m.origin + row * m.row, n_points * m.row, m.channel}; };
-    for (int k = 0; k < n_points; ++k)
-        convolve_gradient<R>(at(in, k), at(d, k), n_in, n_out, n_bands, columns, 1, kw, batch, grad + k * most_columns, at_points_size);
+void winograd_gradient(const Points<R>& in, const Points<R>& d, int n_in, int n_out, int n_bands, int columns, int kw, int batch,
+                       Vec<R>* sums, R* grad) {
+    constexpr int L = Simd<R>::n;
+    const int n_vec = (columns * batch + L - 1) / L, size = n_in * kw;
+    for (int k = 0; k < n_points; ++k) {
+        const Map<R> x = in.at(k), g = d.at(k);
+        each_group(n_out, gradient_channels(kw), [&](int o, int n) {
+            for (int i = 0; i < n_in; ++i)
+                add_gradients<R>(n, kw, {x.at(i, 0), x.row, g.at(o, 0), g.channel, g.row, n_bands, n_vec, batch, false}, sums + i * kw, size);
+            lanes_sums<R>(sums, n * size, grad + std::ptrdiff_t(k * n_out + o) * size);
+        });
+    }
 }
 
 }  // namespace fedloom

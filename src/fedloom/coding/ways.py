@@ -1,0 +1,36 @@
+"""How models are coded on their two ways, as a method holds it."""
+
+from dataclasses import dataclass
+
+from fedloom.coding.float32 import Float32
+from fedloom.coding.interface import Codec
+from fedloom.coding.randomk import RandomK
+from fedloom.coding.sign import Sign
+from fedloom.coding.topk import TopK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coding:
+    """What is sent of a model, up and down."""
+
+    up: Codec = Float32()  # noqa: RUF009 - frozen
+    """Of the difference between what a client trained and what it began with, which its aggregator knows."""
+    down: Codec = Float32()  # noqa: RUF009
+    """Of the model itself, as who is sent one may know none before: a codec that keeps every value to some precision."""
+    feedback: bool = True
+    """What a client could not send up is kept, and added to what it sends next (`with_feedback`)."""
+
+    def __post_init__(self) -> None:
+        for name, way in (("up", self.up), ("down", self.down)):
+            if isinstance(way, type) or not isinstance(way, Codec):
+                raise ValueError(f'{name} must be a codec, such as QSGD(bits=4) or codec("qsgd:bits=4"), got {way!r}')
+        if isinstance(self.down, Sign | TopK | RandomK):
+            raise ValueError(
+                f"down must be a codec that keeps every value to some precision, such as float16 or qsgd, got {self.down}: "
+                f"who is sent a model may know none that it could be a difference to"
+            )
+
+    @property
+    def plain(self) -> bool:
+        """Models go as they are: nothing is to be done, and nothing is rounded."""
+        return isinstance(self.up, Float32) and isinstance(self.down, Float32)

@@ -1,0 +1,127 @@
+"""Runs whose waves of training go to the engine together have the bits of runs in which every wave is a call of its own."""
+
+import numpy as np
+import pytest
+
+from fedloom.methods import METHODS
+from fedloom.simulator import Simulation, make_method, scenario
+from fedloom.simulator.book import settle
+from fedloom.training.chain import Limits
+from fedloom.training.engine import Jobs
+from fedloom.training.native import NativeEngine
+from small import for_method
+
+
+class Counted:
+    """A native engine that counts its calls, and takes no chains unless it is told to."""
+
+    def __init__(self, engine):
+        self._engine, self.calls = engine, []
+        self.evaluate, self.outputs, self.gradient = engine.evaluate, engine.outputs, engine.gradient
+        self.train, self.close = engine.train, engine.close
+
+    def train_average(self, starts, jobs, mix):
+        self.calls.append("wave")
+        return self._engine.train_average(starts, jobs, mix)
+
+
+class CountedChains(Counted):
+    def chain_limits(self):
+        return self._engine.chain_limits()
+
+    def train_chain(self, chain, seconds):
+        self.calls.append("chain")
+        return self._engine.train_chain(chain, seconds)
+
+
+def run(name, kind, *, n_workers=2, call_s=None, **training):
+    """Everything a run gives, and the calls of its engine."""
+    made, text = for_method(name, cloud_rounds=3, **training)
+
+    def engine(task, rule, seed):
+        return kind(NativeEngine(task, rule, seed, n_workers)), "counted"
+
+    simulation = Simulation(scenario(made), make_method(text), 1, engine=engine)
+    if call_s is not None:
+        simulation.call_s = call_s
+    row = [simulation.federation.model.row.copy() for _ in simulation.rounds()]
+    return (row, simulation.measures, simulation.federation.ledger.table(), simulation.batches), simulation.engine.calls
+
+
+def assert_same(found, wanted):
+    np.testing.assert_array_equal(found[0], wanted[0])
+    assert found[1:] == wanted[1:]
+
+
+def by_definition(model, engine, known):
+    """The row of a model, job by job from its recipe."""
+    if model.settled:
+        return model.row
+    if model not in known:
+        total = sum(weight * by_definition(part, engine, known).astype(np.float64) for part, weight in model.models)
+        for dispatch, at, weights in model.jobs:
+            for j, weight in zip(at.tolist(), weights.tolist()):
+                start = dispatch.starts[dispatch.start[j]]
+                numbers = [0, dispatch.client[j], dispatch.n_steps[j], dispatch.first_step[j], start.steps]
+                job = Jobs(**dict(zip(("start", "client", "n_steps", "first_step", "lr_step"), np.array([numbers]).T)))
+                total = total + weight * engine.train(by_definition(start, engine, known)[None], job)[0].astype(
+                    np.float64
+                )
+        if model.rule is not None:
+            total = model.rule([by_definition(part, engine, known) for part, _ in model.models])
+        known[model] = total.astype(np.float32)
+    return known[model]
+
+
+@pytest.mark.parametrize("name", ["fedavg", "hhfl", "csahfl", "fedat", "similarity"])
+def test_models_are_what_their_recipes_say(name):
+    decay = {"kind": "inverse-time", "delay_steps": 3.0}
+    made, text = for_method(name, edge_rounds=3, lr_decay=decay, participation=0.7)
+    simulation = Simulation(scenario(made), make_method(text), 1, engine="native", n_workers=2)
+    *_, last = simulation.federation.cloud_rounds(2)  # nobody has looked at a model yet
+    assert not last.model.settled
+    wanted = by_definition(last.model, simulation.engine, {})
+    found = settle(last.model, simulation.engine)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_the_same_bits_in_chains_and_wave_by_wave(name):
+    wanted, _ = run(name, Counted, edge_rounds=4)
+    found, calls = run(name, CountedChains, edge_rounds=4)
+    assert_same(found, wanted)
+    assert len(calls) <= len(found[3])
+
+
+def test_edge_rounds_in_lockstep_are_one_call_a_cloud_round():
+    (*_, batches), calls = run("hierfedavg", CountedChains, edge_rounds=4)
+    assert calls == ["chain"] * 3 and batches == [6] * 12
+    assert run("hierfedavg", Counted, edge_rounds=4)[1] == ["wave"] * 12
+
+
+def test_without_time_every_wave_is_a_call():
+    wanted, _ = run("hierfedavg", CountedChains, edge_rounds=4)
+    found, calls = run("hierfedavg", CountedChains, edge_rounds=4, call_s=0.0)
+    assert_same(found, wanted)
+    assert calls == ["chain"] * 12
+
+
+def test_waves_that_are_large_are_handed_over_by_themselves(monkeypatch):
+    wanted, _ = run("hierfedavg", CountedChains, edge_rounds=4)
+    monkeypatch.setattr(CountedChains, "chain_limits", lambda self: Limits(jobs=5, models=100))
+    found, calls = run("hierfedavg", CountedChains, edge_rounds=4)
+    assert_same(found, wanted)
+    assert calls == ["wave"] * 12
+
+
+def test_chains_end_where_too_many_models_would_be_made(monkeypatch):
+    wanted, _ = run("hierfedavg", CountedChains, edge_rounds=4)
+    monkeypatch.setattr(CountedChains, "chain_limits", lambda self: Limits(jobs=100, models=2))
+    found, calls = run("hierfedavg", CountedChains, edge_rounds=4)
+    assert_same(found, wanted)
+    assert calls == ["chain"] * 6  # after two waves, as the models of two edges are made between them
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    wanted, _ = run("hhfl", CountedChains, edge_rounds=4, n_workers=1)
+    assert_same(run("hhfl", CountedChains, edge_rounds=4, n_workers=3)[0], wanted)
