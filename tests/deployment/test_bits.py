@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from deployment.federation import Together, recorded, simulated
+from fedloom.methods import METHODS
 from small import for_method
 
-BOXED = ["ltc", "fedmds", "dcliques"]
-TIMED = ["csahfl", "csahfl_no_clusters", "fedat", "hiflash_r", "feduc_r"]
+BOXED = ["ltc", "fedmds", "fedmds_plus", "dcliques", "random_clusters"]
+TIMED = ["csahfl", "csahfl_no_clusters", "csahfl_no_kl", "fedat", "hiflash_r", "feduc_r"]
 LOCKSTEP = [
     "fedavg",
     "hierfedavg",
@@ -18,12 +19,23 @@ LOCKSTEP = [
     "msfedavg",
     "ddc",
     "camu",
+    "camu_gated",
+    "camu_ungated",
+    "camu_updates_only",
+    "camu_no_clusters",
+    "camu_no_clusters_by_size",
+    "camu_single",
+    "csahfl_no_deadline",
     "pacfl",
     "geographic",
     "similarity",
     "macfl_r",
     "fedmes",
 ]
+
+
+def test_every_method_is_tried():
+    assert sorted([*BOXED, *TIMED, *LOCKSTEP]) == sorted(METHODS)
 
 
 def deployed(scenario, method, folder, **options):
@@ -42,7 +54,7 @@ def test_a_lockstep_method_gives_the_simulators_bits(name, tmp_path):
 @pytest.mark.parametrize("name", BOXED)
 def test_a_time_box_that_is_long_enough_gives_the_simulators_bits(name, tmp_path):
     scenario, _ = for_method(name, cloud_rounds=1)
-    method = f"{name}:n_clusters=2:box_s=3"
+    method = f"{name}:n_clusters=2:box_s=2"
     assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))
 
 

@@ -1,8 +1,11 @@
 """What a role keeps through a kill: the store of values, and the journal of what happened."""
 
+import threading
+
 import numpy as np
 import pytest
 
+from fedloom.deployment.clock import WallClock
 from fedloom.deployment.journal import Journal, Spent
 from fedloom.deployment.store import NotThisRun, Store
 from fedloom.gate import Refused
@@ -133,3 +136,18 @@ def test_what_is_put_is_found_only_when_it_is_on_disk_and_what_is_held_before(tm
     store.drop(["m-3"])
     store.save("m-3")
     assert Store(tmp_path, "run").names == ["m-1", "m-2"]
+
+
+def test_after_a_restart_what_happened_is_not_foreseen_any_more_and_nothing_else_is_forgotten(tmp_path):
+    """Opening(1) and Reporting(1) are equal as tuples."""
+    journal = Journal(tmp_path / "journal", "run")
+    journal.happens(1.0, Reporting(1))
+    journal.close()
+    again = Journal(tmp_path / "journal", "run")
+    clock = WallClock(again, threading.Condition(), lambda: None, lambda at_s, what: None)
+    clock.foresee(0.5, Opening(1))
+    clock.foresee(1.0, Reporting(1))
+    assert clock.next() == Reporting(1)
+    assert clock.foresees(Opening(1)) and not clock.foresees(Reporting(1))
+    assert isinstance(clock.next(), Opening)
+    again.close()

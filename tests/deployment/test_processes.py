@@ -1,7 +1,6 @@
 """As real processes over mutual TLS on loopback: the simulator's bits, through kill -9 of anybody."""
 
 import json
-import random
 import subprocess
 import sys
 import time
@@ -9,52 +8,18 @@ import time
 import numpy as np
 import pytest
 import yaml
-from safetensors.numpy import load_file
 
 from deployment.federation import simulated
-from fedloom.deployment.bundles import make_bundles, read_bundle
-from fedloom.deployment.local import free_ports, started
+from deployment.processes import WITHIN_S, bundles, ended, final_row, kill_processes
+from fedloom.deployment.bundles import read_bundle
+from fedloom.deployment.local import started
 from fedloom.deployment.naming import CLOUD
-from fedloom.deployment.roster import roster_of
 from fedloom.record.measured import bytes_by_device, hop_amounts, jobs_of
 from fedloom.record.report import write_report
 from fedloom.record.runs import read_run
 from fedloom.record.timeline import does_not_add_up
 from fedloom.record.verify import verify
-from fedloom.simulator import Scenario, make_method
-from fedloom.training import rows
 from small import for_method
-
-WITHIN_S = 120.0
-
-
-def bundles(folder, scenario, method, **options):
-    chosen = Scenario.model_validate(scenario)
-    roster, serving = roster_of(chosen, make_method(method), 0)
-    serves = {name: f"127.0.0.1:{port}" for name, port in zip(serving, free_ports(len(serving)))}
-    dumped = chosen.model_dump(mode="json")
-    return make_bundles(folder, scenario=dumped, method=method, seed=0, roster=roster, serves=serves, **options)
-
-
-def ended(processes, folder):
-    """Wait for the end; what the nodes logged if it does not come."""
-    end_s = time.monotonic() + WITHIN_S
-    while not processes.over:
-        assert time.monotonic() < end_s, _last_lines(folder)
-        assert not processes.failed(), (processes.failed(), _last_lines(folder))
-        time.sleep(0.05)
-
-
-def _last_lines(folder):
-    return {log.parent.name: log.read_text().splitlines()[-2:] for log in folder.glob("*/log.jsonl")}
-
-
-def final_row(folder, scenario, method):
-    from fedloom.simulator.setting import make_setting
-
-    model = make_setting(Scenario.model_validate(scenario), make_method(method), 0).model
-    tensors = load_file(folder / CLOUD / "record" / "model.safetensors")
-    return np.concatenate([tensors[part.name].reshape(-1) for part in rows.layout(model)])
 
 
 @pytest.mark.slow
@@ -72,19 +37,8 @@ def test_processes_give_the_simulators_bits(name, tmp_path):
 @pytest.mark.slow
 def test_a_dozen_kills_of_processes_change_nothing(tmp_path):
     scenario, method = for_method("hierfedavg", cloud_rounds=40)
-    bundle = bundles(tmp_path / "all", scenario, method)
-    draw, killed = random.Random(5), []
-    with started(tmp_path / "all", bundle.roster) as processes:
-        end_s = time.monotonic() + WITHIN_S
-        while not processes.over:
-            assert time.monotonic() < end_s, (killed, _last_lines(tmp_path / "all"))
-            time.sleep(draw.uniform(0.1, 0.5))
-            if len(killed) < 12 and (tmp_path / "all" / CLOUD / "state" / "journal").exists():
-                name = draw.choice([CLOUD, "edge-0", "edge-1", *bundle.roster])
-                if not processes.over:
-                    processes.restart(name)
-                    killed.append(name)
-    assert len(killed) == 12
+    killed = kill_processes(scenario, method, tmp_path / "all", seed=5, kills=12)
+    assert {name.split("-")[0] for name in killed} == {"cloud", "edge", "device"}
     assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
 
 

@@ -69,17 +69,22 @@ def _role_command(role: str) -> Any:
 
 
 def status(folder: BundleFolder) -> None:
-    """As JSON: seconds of the run, and of every node how long it has been silent and what it is to do."""
+    """Who trains, sends, waits, is late, is gone: in a terminal a table until the federation is over, else JSON, once."""
     _need_extra()
     import asyncio
 
+    from fedloom.cli.deploy_table import watch_status
     from fedloom.deployment.bundles import read_bundle
     from fedloom.deployment.roles import ask_status
     from fedloom.deployment.transport import RefusedBy, Unreachable
 
     bundle, credentials = read_bundle(folder)
     try:
-        typer.echo(json.dumps(asyncio.run(ask_status(bundle, credentials)), indent=1))
+        found = asyncio.run(ask_status(bundle, credentials))
+        if out.is_terminal:
+            watch_status(bundle, credentials, out)
+        else:
+            typer.echo(json.dumps(found, indent=1))
     except (Unreachable, RefusedBy) as error:
         raise ValueError(
             f"the cloud does not answer: {error}; start it with: fedloom cloud {folder.parent / 'cloud'}"

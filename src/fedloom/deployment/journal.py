@@ -6,6 +6,8 @@ follows from them leaves the cloud (`flush`), some together.
 A damaged line with whole ones behind it is no kill: what follows from it cannot be told any more, and the file is refused.
 """
 
+import contextlib
+import errno
 import json
 import os
 import threading
@@ -17,7 +19,7 @@ from typing import Any, NamedTuple
 from fedloom.deployment.store import NotThisRun
 from fedloom.deployment.took import Took, numbered
 from fedloom.gate import Refused
-from fedloom.simulator.clock import Arrival, Delivered, Happening, Left, Opening, Reporting, Waking
+from fedloom.simulator.clock import Arrival, Back, Delivered, Happening, Left, Lost, Opening, Reporting, Waking
 
 
 class Spent(NamedTuple):
@@ -33,6 +35,8 @@ _KINDS: dict[str, type[Noted]] = {
     "reporting": Reporting,
     "delivered": Delivered,
     "left": Left,
+    "lost": Lost,
+    "back": Back,
     "spent": Spent,
 }
 _WORDS = {kind: word for word, kind in _KINDS.items()}
@@ -48,12 +52,12 @@ class Journal:
         self.took: dict[tuple[int, int], Took] = {}
         self.carried: dict[tuple[str, str], list[int]] = {}
         self.moved: list[tuple[str, Took]] = []
-        self._lock, self._flushed = threading.Lock(), True
+        self._lock, self._unflushed = threading.Lock(), bytearray()  # lines that may not be on disk yet
         path.parent.mkdir(parents=True, exist_ok=True)
         end = self._read(path, identity) if path.exists() else 0
-        self._file = path.open("r+b" if path.exists() else "w+b")
-        self._file.truncate(end)
-        self._file.seek(end)
+        self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
+        self._end = end
+        self._cut()
         if end == 0:
             self._write({"identity": identity})
 
@@ -84,25 +88,27 @@ class Journal:
         self._write({"s": at_s, "what": plain(what)})
 
     def confirms(self, order: str) -> None:
-        self.confirmed.add(order)
         self._write({"done": [order]})
+        self.confirmed.add(order)
 
     def measured(self, client: int, ticket: int, took: Took) -> None:
         """What a client has measured itself in a job."""
-        self.took[client, ticket] = took
         self._write({"took": [client, ticket, *took.numbers()]})
+        self.took[client, ticket] = took
 
     def moves(self, station: str, took: Took) -> None:
-        """A station has got a model from the cloud, or sent one there."""
+        """A station has got a model from the cloud, or sent one there; and what it carried, in the same line, so that both are
+        written, once, or none."""
+        told = _told(took.carried)
+        self._write({"moved": [station, *took.numbers()]} | ({"carried": [station, told]} if told else {}))
         self.moved.append((station, took))
-        self._write({"moved": [station, *took.numbers()]})
+        self._add(station, told)
 
     def carries(self, node: str, carried: Mapping[str, Sequence[int]]) -> None:
         """What a node has sent to others and got from them since it told the last time."""
-        if carried:
-            told = {to: list(counts) for to, counts in carried.items()}
-            self._add(node, told)
+        if told := _told(carried):
             self._write({"carried": [node, told]})
+            self._add(node, told)
 
     def _add(self, node: str, carried: Mapping[str, Sequence[int]]) -> None:
         for to, counts in carried.items():
@@ -111,21 +117,46 @@ class Journal:
 
     def _write(self, line: dict[str, Any]) -> None:
         text = json.dumps(line, separators=(",", ":"), allow_nan=False).encode()
+        whole = b"%08x %s\n" % (zlib.crc32(text), text)
         with self._lock:
-            self._file.write(b"%08x %s\n" % (zlib.crc32(text), text))
-            self._file.flush()
-            self._flushed = False
+            try:
+                if self._file.write(whole) < len(whole):
+                    raise OSError(errno.ENOSPC, "no room for a line of the journal")
+            except OSError:
+                self._cut()
+                raise
+            self._end += len(whole)
+            self._unflushed += whole
 
     def flush(self) -> None:
-        """All that was written is on disk when this returns."""
+        """All that was written is on disk when this returns. If it raises, try again: a system may forget what it could not put
+        on disk, so that the lines are then written anew, in their place."""
         with self._lock:
-            if not self._flushed:
+            if not self._unflushed:
+                return
+            try:
                 os.fsync(self._file.fileno())
-                self._flushed = True
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self._file.seek(self._end - len(self._unflushed))
+                    self._file.write(self._unflushed)
+                self._file.seek(self._end)
+                raise
+            self._unflushed = bytearray()
+
+    def _cut(self) -> None:
+        """Nothing stands behind the last whole line."""
+        self._file.truncate(self._end)
+        self._file.seek(self._end)
 
     def close(self) -> None:
-        self.flush()
+        with contextlib.suppress(OSError):  # nothing that follows from what is lost here has left the cloud
+            self.flush()
         self._file.close()
+
+
+def _told(carried: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+    return {to: list(counts) for to, counts in carried.items()}
 
 
 def plain(what: Noted) -> list[Any]:

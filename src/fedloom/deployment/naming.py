@@ -55,6 +55,16 @@ def station(kind: str, host: int) -> str:
     return {"cloud": CLOUD, "edge": f"edge-{host}", "head": f"device-{host}"}[kind]
 
 
+def aggregator(station_name: str) -> tuple[str, int]:
+    """The kind of the aggregators that live at a station, and their host.
+
+    >>> aggregator("device-7")
+    ('head', 7)
+    """
+    role, number = station_name.split("-")
+    return {"edge": "edge", "device": "head"}[role], int(number)
+
+
 def model(number: int) -> str:
     return f"m-{number}"
 
