@@ -26,9 +26,9 @@ AGAIN_S = 1.0
 
 
 class Node:
-    """name: its own. worker: who trains here, if it is a device; meter: joules used so far. find: a row by its name, where it is not in
-    the store. local: who answers what it asks itself. revoked: fingerprints of certificates that the cloud has told of. traffic:
-    counts bytes."""
+    """name: its own. worker: who trains here, if it is a device; meter: joules used so far. find: a row by its name, where it is
+    not in the store. local: who answers what it asks itself. revoked: fingerprints of certificates that the cloud has told of.
+    traffic: counts bytes."""
 
     def __init__(
         self,
