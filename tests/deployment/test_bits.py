@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from deployment.federation import Together, recorded, simulated
+from fedloom.deployment.roles import check_runs
 from fedloom.methods import METHODS
+from fedloom.simulator import Scenario, make_method
 from small import for_method
 
 BOXED = ["ltc", "fedmds", "fedmds_plus", "dcliques", "random_clusters"]
@@ -34,8 +36,21 @@ LOCKSTEP = [
 ]
 
 
+SERVER = ["fedavgm", "fedadam", "fedyogi"]
+
+
 def test_every_method_is_tried():
-    assert sorted([*BOXED, *TIMED, *LOCKSTEP]) == sorted(METHODS)
+    assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER]) == sorted(METHODS)
+
+
+@pytest.mark.parametrize("name", SERVER)
+def test_a_server_optimiser_runs_at_the_cloud_and_is_refused_where_clients_are_averaged(name, tmp_path):
+    scenario, _ = for_method(name, cloud_rounds=3)
+    with pytest.raises(ValueError, match=f"{name} has a server optimiser where clients are averaged"):
+        check_runs(Scenario.model_validate(scenario), make_method(name))
+    method = f"{name}:hierarchical=true"
+    check_runs(Scenario.model_validate(scenario), make_method(method))
+    assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))
 
 
 def deployed(scenario, method, folder, **options):

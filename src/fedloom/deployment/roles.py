@@ -75,6 +75,11 @@ def check_runs(scenario: Scenario, method: Method) -> None:
             "evaluation.every counts edge rounds, and between cloud rounds the models are with their stations, not with the "
             "cloud; set evaluation.every to a number of cloud rounds"
         )
+    if method.merge_edge.then is not None:
+        raise ValueError(
+            f"{method.name} has a server optimiser where clients are averaged, and its moments are not with the stations; "
+            f"use one at the cloud above edges (hierarchical=true)"
+        )
     if scenario.evaluation.models == "devices":
         raise ValueError(
             "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"
