@@ -57,6 +57,23 @@ def test_a_disk_that_is_full_now_and_then_loses_nothing(method, tmp_path, monkey
     assert np.array_equal(row, simulated(scenario, text))
 
 
+@pytest.mark.parametrize("method", ["hierfedavg", "fedavg"])
+def test_orders_wait_until_the_journal_is_on_disk_also_those_of_the_cloud_itself(method, tmp_path, monkeypatch):
+    flush, tried = Journal.flush, []
+
+    def full_every_other_time(self):
+        tried.append(self)
+        if len(tried) % 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        flush(self)
+
+    monkeypatch.setattr(Journal, "flush", full_every_other_time)
+    scenario, text = for_method(method, cloud_rounds=1, edge_rounds=1)
+    row = asyncio.run(Together(scenario, text, tmp_path).run())
+    assert len(tried) >= 4
+    assert np.array_equal(row, simulated(scenario, text))
+
+
 class Narrow:
     """Stands in for the file of a journal: of what is written next only the beginning has room."""
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from fedloom.deployment.booking import Booking
+from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.letters import Letter, decode, encode
 from fedloom.deployment.sight import Sight
+from fedloom.deployment.store import Store
 from fedloom.deployment.took import NOTHING, Took, Traffic, took_of
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator import Scenario, Simulation, make_method
@@ -77,6 +79,17 @@ def test_a_journal_keeps_what_was_measured(tmp_path):
     assert again.took == {(3, 7): TOOK._replace(carried={})}
     assert again.moved == [("edge-0", Took(fetch_s=0.1, fetched=400))]
     assert again.carried == {("device-3", "edge-0"): [1600, 800, 1800, 1000]}
+
+
+@pytest.mark.parametrize("do", ["report", "hold", "merge", "deliver"])
+def test_an_order_that_is_said_to_be_done_twice_is_counted_once(do, journal, tmp_path):
+    conductor = Conductor(make_method("hierfedavg"), journal, Store(tmp_path / "values", "run"), 5)
+    conductor.outbox.add("edge-1", {"id": f"{do}-m-3", "do": do, "name": "m-3"})
+    took = TOOK if do in ("report", "hold") else Took(carried=TOOK.carried)
+    for _ in range(2):
+        conductor.done("edge-1", f"{do}-m-3", None, took)
+    assert journal.carried == {("edge-1", "edge-0"): [800, 400, 900, 500]}
+    assert [node for node, _ in journal.moved] == (["edge-1"] if do in ("report", "hold") else [])
 
 
 def test_the_ledger_books_what_was_measured_and_adds_up(journal):
