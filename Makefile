@@ -8,8 +8,9 @@ READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' '
 
 TOOLS := $(VENV)/.tools
 BROWSER := $(VENV)/.browser
+NETWORK := $(VENV)/.network
 
-.PHONY: install setup browser docs demo test test-full test-flower check format bench sanitize clean
+.PHONY: install setup browser network docs demo test test-full test-flower check format bench sanitize clean
 
 install: $(READY)
 setup: $(READY) $(TOOLS)
@@ -52,6 +53,20 @@ $(FLOWER)/.ready: requirements/flower.txt requirements/lock.txt requirements/run
 	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/flower.txt
 	@touch $(FLOWER)/.ready
 
+# Deployments are tested in networks of their own, which are made with ip and tc, as root. Where these are not there and cannot be
+# installed, those tests are left out and say so.
+network: $(NETWORK)
+
+$(NETWORK): | $(READY)
+	@if command -v ip >/dev/null && command -v tc >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends iproute2 >/dev/null; then :; \
+	else \
+		echo "no ip and tc for the tests of shaped networks, they are left out; to run them, as root:"; \
+		echo "  apt-get install -y --no-install-recommends iproute2"; \
+	fi
+	@touch $(NETWORK)
+
 # The site, in build/site; open build/site/index.html
 docs: setup
 	$(BIN)/python -m mkdocs build --strict
@@ -59,7 +74,7 @@ docs: setup
 demo: install
 	$(BIN)/fedloom demo
 
-test: setup browser
+test: setup browser network
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
 
 # The adapter to Flower, against a real SuperLink on loopback
@@ -67,7 +82,7 @@ test-flower: $(FLOWER)/.ready
 	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
 
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup browser test-flower
+test-full: setup browser network test-flower
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
 
@@ -94,6 +109,7 @@ bench: setup
 	$(BIN)/python benchmarks/allocation.py
 	$(BIN)/python benchmarks/merges.py
 	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/deploy.py
 
 # The native kernels under the address and undefined-behaviour sanitizers, through their tests: the installed builds are
 # exchanged for the time of the run.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import threading
 
 import numpy as np
@@ -11,7 +12,7 @@ from fedloom.deployment import naming
 from fedloom.deployment.clock import Stopped
 from fedloom.deployment.cloud import CloudDesk, conduct
 from fedloom.deployment.conductor import Conductor
-from fedloom.deployment.journal import Journal
+from fedloom.deployment.journal import Journal, happening_of
 from fedloom.deployment.logs import Log
 from fedloom.deployment.node import Node
 from fedloom.deployment.recorded import Recorded
@@ -45,6 +46,7 @@ class Together:
         self.over = asyncio.Event()
         self.row = None
         self.logs = {}
+        self.rounds = []  # cloud rounds that are over, of all lives
         self.die_after = []  # cloud rounds after whose checkpoint the cloud dies, once
         self.ended = threading.Event()
         self.ended.set()
@@ -88,7 +90,7 @@ class Together:
                         await asyncio.wait_for(self.over.wait(), 0.2)
         except TimeoutError:
             raise AssertionError(
-                f"not over after {timeout_s} s: {self.conductor}, {[(n.name, n.at_work) for n in self.nodes.values()]}"
+                f"not over after {timeout_s} s: {self.conductor}, {[(n.name, n.doing.at_work) for n in self.nodes.values()]}"
             ) from None
         finally:
             for name in list(self.tasks):
@@ -127,7 +129,8 @@ class Together:
             try:
                 checkpoint = choose_checkpoint(folder, RUN).checkpoint
                 for _ in simulation.rounds(checkpoint):
-                    save_checkpoint(folder, simulation.checkpoint(), RUN)
+                    conductor.clock.insist(lambda: save_checkpoint(folder, simulation.checkpoint(), RUN))
+                    self.rounds.append(simulation.cloud_rounds_done)
                     if simulation.cloud_rounds_done in self.die_after:
                         self.die_after.remove(simulation.cloud_rounds_done)
                         raise Stopped
@@ -143,11 +146,21 @@ class Together:
             journal.close()
 
 
-def recorded(scenario, method, folder, seed=0):
+def journal_of(folder):
+    """What has happened so far, while the cloud may be writing."""
+    path = folder / "cloud" / "journal"
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    found = [json.loads(line[9:]) for line in lines]
+    return [happening_of(line["what"]) for line in found if "what" in line]
+
+
+def recorded(scenario, method, journal, run=RUN, seed=0):
     """The model of a simulation that is fed with the times in the journal of a deployed run."""
     made = make_method(method)
-    carrier = Recorded(made, folder / "cloud" / "journal", RUN)
-    simulation = Simulation(Scenario.model_validate(scenario), made, seed, n_workers=1, carrier=carrier)
+    path = journal / "cloud" / "journal" if journal.is_dir() else journal
+    chosen = Scenario.model_validate(scenario)
+    carrier = Recorded(made, path, run, make_setting(chosen, made, seed).world.model_bits)
+    simulation = Simulation(chosen, made, seed, n_workers=1, carrier=carrier)
     for _ in simulation.rounds():
         pass
     return simulation.result().row

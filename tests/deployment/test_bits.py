@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from deployment.federation import Together, recorded, simulated
+from fedloom.deployment.roles import check_runs
+from fedloom.methods import METHODS
+from fedloom.simulator import Scenario, make_method
 from small import for_method
 
-BOXED = ["ltc", "fedmds", "dcliques"]
-TIMED = ["csahfl", "csahfl_no_clusters", "fedat", "hiflash_r", "feduc_r"]
+BOXED = ["ltc", "fedmds", "fedmds_plus", "dcliques", "random_clusters"]
+TIMED = ["csahfl", "csahfl_no_clusters", "csahfl_no_kl", "fedat", "hiflash_r", "feduc_r"]
 LOCKSTEP = [
     "fedavg",
     "hierfedavg",
@@ -18,12 +21,36 @@ LOCKSTEP = [
     "msfedavg",
     "ddc",
     "camu",
+    "camu_gated",
+    "camu_ungated",
+    "camu_updates_only",
+    "camu_no_clusters",
+    "camu_no_clusters_by_size",
+    "camu_single",
+    "csahfl_no_deadline",
     "pacfl",
     "geographic",
     "similarity",
     "macfl_r",
     "fedmes",
 ]
+
+
+SERVER = ["fedavgm", "fedadam", "fedyogi"]
+
+
+def test_every_method_is_tried():
+    assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER]) == sorted(METHODS)
+
+
+@pytest.mark.parametrize("name", SERVER)
+def test_a_server_optimiser_runs_at_the_cloud_and_is_refused_where_clients_are_averaged(name, tmp_path):
+    scenario, _ = for_method(name, cloud_rounds=3)
+    with pytest.raises(ValueError, match=f"{name} has a server optimiser where clients are averaged"):
+        check_runs(Scenario.model_validate(scenario), make_method(name))
+    method = f"{name}:hierarchical=true"
+    check_runs(Scenario.model_validate(scenario), make_method(method))
+    assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))
 
 
 def deployed(scenario, method, folder, **options):
@@ -42,7 +69,7 @@ def test_a_lockstep_method_gives_the_simulators_bits(name, tmp_path):
 @pytest.mark.parametrize("name", BOXED)
 def test_a_time_box_that_is_long_enough_gives_the_simulators_bits(name, tmp_path):
     scenario, _ = for_method(name, cloud_rounds=1)
-    method = f"{name}:n_clusters=2:box_s=3"
+    method = f"{name}:n_clusters=2:box_s=2"
     assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))
 
 

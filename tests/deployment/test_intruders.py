@@ -9,10 +9,11 @@ import pytest
 
 from deployment.federation import RUN, Together
 from deployment.network import Network
+from fedloom.deployment.keeping import MOST_HELD
 from fedloom.deployment.letters import BadLetter, Letter, decode, encode
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import identity_of, owner
-from fedloom.deployment.node import MOST_HELD, Node
+from fedloom.deployment.node import Node
 from fedloom.deployment.store import Store
 from fedloom.deployment.transport import REFUSED, answer
 from fedloom.simulator import make_method
@@ -147,7 +148,7 @@ def test_a_replay_of_an_old_round_is_logged_and_not_kept(tmp_path):
         while name is None:  # until an update was merged and dropped
             await asyncio.sleep(0.01)
             node = together.nodes.get("edge-0")
-            name = next((n for n in node.merged if n not in node.store), None) if node else None
+            name = next((n for n in node.keeping.merged if n not in node.store), None) if node else None
         letter = encode(Letter("put", {"name": name}, {"row": row()}))
         data = await answer(node, identity_of(f"device-{owner(name)}"), letter, 1 << 20, together.logs["edge-0"])
         assert name not in node.store

@@ -1,8 +1,11 @@
 """What a role keeps through a kill: the store of values, and the journal of what happened."""
 
+import threading
+
 import numpy as np
 import pytest
 
+from fedloom.deployment.clock import WallClock
 from fedloom.deployment.journal import Journal, Spent
 from fedloom.deployment.store import NotThisRun, Store
 from fedloom.gate import Refused
@@ -108,3 +111,43 @@ def test_what_a_kill_left_half_written_is_swept(tmp_path):
 def test_a_name_that_is_none_is_not_kept(tmp_path):
     with pytest.raises(ValueError, match="no name of a value"):
         Store(tmp_path, "run").put("../m-1", np.zeros(1))
+
+
+def test_what_is_put_is_found_only_when_it_is_on_disk_and_what_is_held_before(tmp_path, monkeypatch):
+    from fedloom.deployment import store as module
+
+    store, seen = Store(tmp_path, "run"), []
+    write = module.write_new
+
+    def watched(path, content):
+        seen.append("m-1" in store)
+        write(path, content)
+
+    monkeypatch.setattr(module, "write_new", watched)
+    store.put("m-1", np.ones(3, np.float32))
+    assert seen == [False] and "m-1" in store
+    store.hold("m-2", np.ones(3, np.float32))
+    assert "m-2" in store and Store(tmp_path, "run").names == ["m-1"]
+    store.put("m-2", np.zeros(3, np.float32))  # a name stands for one content: it is saved as it was held
+    store.save("m-2")
+    assert len(seen) == 2
+    assert Store(tmp_path, "run")["m-2"].tolist() == [1.0, 1.0, 1.0]
+    store.hold("m-3", np.ones(3, np.float32))
+    store.drop(["m-3"])
+    store.save("m-3")
+    assert Store(tmp_path, "run").names == ["m-1", "m-2"]
+
+
+def test_after_a_restart_what_happened_is_not_foreseen_any_more_and_nothing_else_is_forgotten(tmp_path):
+    """Opening(1) and Reporting(1) are equal as tuples."""
+    journal = Journal(tmp_path / "journal", "run")
+    journal.happens(1.0, Reporting(1))
+    journal.close()
+    again = Journal(tmp_path / "journal", "run")
+    clock = WallClock(again, threading.Condition(), lambda: None, lambda at_s, what: None)
+    clock.foresee(0.5, Opening(1))
+    clock.foresee(1.0, Reporting(1))
+    assert clock.next() == Reporting(1)
+    assert clock.foresees(Opening(1)) and not clock.foresees(Reporting(1))
+    assert isinstance(clock.next(), Opening)
+    again.close()

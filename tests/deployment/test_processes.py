@@ -1,56 +1,25 @@
 """As real processes over mutual TLS on loopback: the simulator's bits, through kill -9 of anybody."""
 
 import json
-import random
 import subprocess
 import sys
 import time
 
 import numpy as np
-import polars
 import pytest
 import yaml
-from safetensors.numpy import load_file
 
 from deployment.federation import simulated
-from fedloom.deployment.bundles import make_bundles, read_bundle
-from fedloom.deployment.local import free_ports, started
+from deployment.processes import WITHIN_S, bundles, ended, final_row, kill_processes
+from fedloom.deployment.bundles import read_bundle
+from fedloom.deployment.local import started
 from fedloom.deployment.naming import CLOUD
-from fedloom.deployment.planning import roster_of
-from fedloom.simulator import Scenario, make_method
-from fedloom.training import rows
+from fedloom.record.measured import bytes_by_device, hop_amounts, jobs_of
+from fedloom.record.report import write_report
+from fedloom.record.runs import read_run
+from fedloom.record.timeline import does_not_add_up
+from fedloom.record.verify import verify
 from small import for_method
-
-WITHIN_S = 120.0
-
-
-def bundles(folder, scenario, method, **options):
-    chosen = Scenario.model_validate(scenario)
-    roster, serving = roster_of(chosen, make_method(method), 0)
-    serves = {name: f"127.0.0.1:{port}" for name, port in zip(serving, free_ports(len(serving)))}
-    dumped = chosen.model_dump(mode="json")
-    return make_bundles(folder, scenario=dumped, method=method, seed=0, roster=roster, serves=serves, **options)
-
-
-def ended(processes, folder):
-    """Wait for the end; what the nodes logged if it does not come."""
-    end_s = time.monotonic() + WITHIN_S
-    while not processes.over:
-        assert time.monotonic() < end_s, _last_lines(folder)
-        assert not processes.failed(), (processes.failed(), _last_lines(folder))
-        time.sleep(0.05)
-
-
-def _last_lines(folder):
-    return {log.parent.name: log.read_text().splitlines()[-2:] for log in folder.glob("*/log.jsonl")}
-
-
-def final_row(folder, scenario, method):
-    from fedloom.simulator.setting import make_setting
-
-    model = make_setting(Scenario.model_validate(scenario), make_method(method), 0).model
-    tensors = load_file(folder / CLOUD / "record" / "model.safetensors")
-    return np.concatenate([tensors[part.name].reshape(-1) for part in rows.layout(model)])
 
 
 @pytest.mark.slow
@@ -68,19 +37,8 @@ def test_processes_give_the_simulators_bits(name, tmp_path):
 @pytest.mark.slow
 def test_a_dozen_kills_of_processes_change_nothing(tmp_path):
     scenario, method = for_method("hierfedavg", cloud_rounds=40)
-    bundle = bundles(tmp_path / "all", scenario, method)
-    draw, killed = random.Random(5), []
-    with started(tmp_path / "all", bundle.roster) as processes:
-        end_s = time.monotonic() + WITHIN_S
-        while not processes.over:
-            assert time.monotonic() < end_s, (killed, _last_lines(tmp_path / "all"))
-            time.sleep(draw.uniform(0.1, 0.5))
-            if len(killed) < 12 and (tmp_path / "all" / CLOUD / "state" / "journal").exists():
-                name = draw.choice([CLOUD, "edge-0", "edge-1", *bundle.roster])
-                if not processes.over:
-                    processes.restart(name)
-                    killed.append(name)
-    assert len(killed) == 12
+    killed = kill_processes(scenario, method, tmp_path / "all", seed=5, kills=12)
+    assert {name.split("-")[0] for name in killed} == {"cloud", "edge", "device"}
     assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
 
 
@@ -136,17 +94,33 @@ def test_addresses_are_on_loopback_and_devices_without_clusters_do_not_listen(tm
 
 
 @pytest.mark.slow
-def test_predicted_stands_beside_measured(tmp_path):
+def test_predicted_stands_beside_measured(tmp_path, monkeypatch):
+    (tmp_path / "my_meter.py").write_text(
+        "import time\ndef joules(node):\n    return 1000.0 * time.monotonic()\n"  # a kilowatt
+    )
+    monkeypatch.chdir(tmp_path)
     scenario, method = for_method("hierfedavg", cloud_rounds=2)
-    bundle = bundles(tmp_path / "all", scenario, method)
+    scenario["model_bits"] = 8 * 1000
+    bundle = bundles(tmp_path / "all", scenario, method, meter="my_meter:joules")
     with started(tmp_path / "all", bundle.roster) as processes:
         ended(processes, tmp_path / "all")
-    table = json.loads((tmp_path / "all" / CLOUD / "measured.json").read_text())
-    assert [line["client"] for line in table] == list(range(6))
-    for line in table:
-        assert line["jobs"] == 4
-        assert 0.2 <= line["train_s"]["predicted"] <= 0.8  # two steps of 0.1 to 0.4 s
-        assert 0 < line["train_s"]["measured"] < line["round_s"]["measured"]
-    timeline = polars.read_parquet(tmp_path / "all" / CLOUD / "record" / "timeline.parquet")
-    assert (timeline["arrival_s"] > timeline["start_s"]).all()
-    assert (timeline["merged_s"] >= timeline["arrival_s"]).all()
+    folder = tmp_path / "all" / CLOUD / "record"
+    run = read_run(folder)
+    jobs = jobs_of(run.measured)
+    assert len(jobs) == 6 * 4 and {job["client"] for job in jobs} == set(range(6))
+    for job in jobs:
+        assert 0.2 <= job["predicted_train_s"] <= 0.8  # two steps of 0.1 to 0.4 s
+        assert 0 < job["train_s"] < job["all_s"]
+        assert job["joules"] >= 900 * job["train_s"]
+    assert (run.timeline["arrival_s"] > run.timeline["start_s"]).all()
+    assert (run.timeline["merged_s"] >= run.timeline["arrival_s"]).all()
+    hops = hop_amounts(run.measured)
+    up = hops["device_edge", "up"]["bytes"]
+    assert (up.predicted, up.measured) == (24 * 1000, 24 * 4 * 108)  # counted by the scenario, and the values that went
+    trained_j = sum(job["joules"] for job in jobs)
+    assert hops["computing", ""]["energy_j"].measured == pytest.approx(trained_j)
+    assert sum(sent for sent, _ in bytes_by_device(run.measured).values()) == 24 * 4 * 108
+    assert does_not_add_up(run) == [] and verify(folder).sound
+    page = write_report([run], folder / "report.html").read_text()
+    assert "Predicted beside measured" in page and "Does not add up" not in page
+    assert "A model is counted as 1,000 bytes and carried as 432." in page

@@ -92,3 +92,22 @@ def test_a_head_that_is_no_device_is_refused(host):
 def test_a_topology_that_cannot_be_is_refused(change, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         Topology(**{"cover": np.ones((2, 3), dtype=bool), "kind": "edge", "host": np.arange(2), **change})
+
+
+def test_without_a_host_its_clients_stay_idle_unless_they_have_another_aggregator():
+    cover = np.array([[True, True, False], [False, True, True]])
+    topology = Topology(cover=cover, kind="edge", host=np.array([4, 7]))
+    left = topology.without(np.array([4]))
+    assert left.cover.tolist() == [[False, False, False], [False, True, True]]
+    assert left.host.tolist() == [4, 7] and left.n_reached.tolist() == [0, 1, 1]
+    assert topology.without(np.array([9])) is topology
+
+
+def test_if_nobody_were_left_without_a_host_all_is_as_it_was():
+    topology = Topology(cover=np.array([[True, True]]), kind="edge", host=np.array([0]))
+    assert topology.without(np.array([0])) is topology
+
+
+def test_a_head_that_is_not_there_needs_no_cluster():
+    topology = Topology.of_heads([np.array([0, 1]), np.array([2])], np.array([0, 2]), 3)
+    assert topology.without(np.array([0])).cover.tolist() == [[False] * 3, [False, False, True]]

@@ -112,6 +112,15 @@ class World:
         told = [line for edge, event in events for line in self.done(edge.handle(event), at_s)]
         return [*told, *self.done(actions, at_s)]
 
+    def lost(self, at_s, *aggregators, clients=()):
+        """Aggregators are silent for too long: nobody waits for them, and their clients are nowhere from now on."""
+        events, actions = self.federation.lost(ids(*aggregators), ids(*clients), at_s)
+        top = self.now.topology
+        self.now = attendance(top.without(top.host[list(aggregators)]), self.work_s)
+        self.federation.move(self.now)
+        told = [line for edge, event in events for line in self.done(edge.handle(event), at_s)]
+        return [*told, *self.done(actions, at_s)]
+
     def done(self, actions, at_s):
         """Actions as tuples, with what local ones lead to in their place."""
         found = []

@@ -176,6 +176,26 @@ def test_golden_weights_of_clusters():
     assert discrete == pytest.approx([0.0042776926, 0.0859197530, 0.9098025544], rel=1e-7)
 
 
+def test_a_cluster_whose_head_is_silent_counts_nothing():
+    counts = np.array([[60, 30, 10, 0], [0, 0, 0, 0], [0, 20, 30, 50]])
+    both = np.array([0, 2])
+
+    def reports(rows):
+        some = counts[rows]
+        return Reports(
+            total=some.sum(axis=1).astype(float),
+            reported=np.zeros(len(some)),
+            staleness=np.zeros(len(some), int),
+            fresh=np.ones(len(some), bool),
+            cluster=np.arange(len(some)),
+            label_counts=some,
+        )
+
+    found = by_contribution()(reports(np.arange(3))).edge
+    assert found[1] == 0.0
+    assert found[both].tolist() == by_contribution()(reports(both)).edge.tolist()
+
+
 def small(*changes):
     """Two regions with forty samples a device."""
     limits = ["task.data_limit=1200", "training.batch_size=8", "training.cloud_rounds=2"]

@@ -20,7 +20,16 @@ Metrics = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="Show metrics there for Prometheus, such as 127.0.0.1:9100.")
 ]
 ScenarioName = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name from `fedloom list scenarios`.")
+    str | None, typer.Argument(metavar="[SCENARIO]", help="A YAML file, or a name from `fedloom list scenarios`.")
+]
+PlanFile = Annotated[
+    Path | None, typer.Option("--plan", metavar="PLAN.JSON", help="Clusters and devices of a plan of `fedloom plan`.")
+]
+Meter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION", help="Joules a device has used so far, by its own meter; rapl: the processor's."
+    ),
 ]
 MethodText = Annotated[str, typer.Option("--method", "-m", help="See `fedloom list methods`.")]
 Seed = Annotated[int, typer.Option(min=0, help="Decides data partition, placement, batches: everything random.")]
@@ -60,17 +69,22 @@ def _role_command(role: str) -> Any:
 
 
 def status(folder: BundleFolder) -> None:
-    """As JSON: seconds of the run, and of every node how long it has been silent and what it is to do."""
+    """Who trains, sends, waits, is late, is gone: in a terminal a table until the federation is over, else JSON, once."""
     _need_extra()
     import asyncio
 
+    from fedloom.cli.deploy_table import watch_status
     from fedloom.deployment.bundles import read_bundle
     from fedloom.deployment.roles import ask_status
     from fedloom.deployment.transport import RefusedBy, Unreachable
 
     bundle, credentials = read_bundle(folder)
     try:
-        typer.echo(json.dumps(asyncio.run(ask_status(bundle, credentials)), indent=1))
+        found = asyncio.run(ask_status(bundle, credentials))
+        if out.is_terminal:
+            watch_status(bundle, credentials, out)
+        else:
+            typer.echo(json.dumps(found, indent=1))
     except (Unreachable, RefusedBy) as error:
         raise ValueError(
             f"the cloud does not answer: {error}; start it with: fedloom cloud {folder.parent / 'cloud'}"
@@ -79,8 +93,8 @@ def status(folder: BundleFolder) -> None:
 
 @deploy.command()
 def init(
-    scenario: ScenarioName,
     folder: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for the bundles.")],
+    scenario: ScenarioName = None,
     method: MethodText = "hierfedavg",
     seed: Seed = 0,
     changes: Changes = [],  # noqa: B006
@@ -92,13 +106,28 @@ def init(
     patience_s: Patience = 60.0,
     quorum: Quorum = 0.0,
     task: Task = None,
+    plan: PlanFile = None,
+    meter: Meter = None,
 ) -> None:
-    """Make a private authority, and a bundle with certificate and settings for every node."""
+    """Make a private authority, and a bundle with certificate and settings for every node, for a scenario or a plan."""
     _need_extra()
-    bundle = _bundles(
-        scenario, folder, method, seed, changes, devices, dict(_pair(h) for h in host), port, patience_s, quorum, task
+    from fedloom.cli.deploy_bundles import Wanted, addresses_of, cast_of, hosts_of, write_bundles, write_examples
+
+    wanted = Wanted(
+        scenario=scenario,
+        method=method,
+        seed=seed,
+        changes=changes,
+        devices=devices,
+        patience_s=patience_s,
+        quorum=quorum,
+        task=task,
+        plan=plan,
+        meter=meter,
     )
-    _examples(folder, bundle)
+    cast = cast_of(wanted)
+    bundle = write_bundles(folder, wanted, cast, addresses_of(cast, hosts_of(host), port))
+    write_examples(folder, bundle)
     out.print(
         f"{len(bundle.roster) + 1} bundles in {folder}: copy each folder to its machine and start it there, the cloud first:\n"
         f"  fedloom cloud cloud\n  fedloom edge edge-0\n  fedloom device device-0\n"
@@ -134,7 +163,7 @@ def revoke(folder: Folder, node: NodeName) -> None:
 
 @deploy.command()
 def local(
-    scenario: ScenarioName,
+    scenario: ScenarioName = None,
     method: MethodText = "hierfedavg",
     seed: Seed = 0,
     changes: Changes = [],  # noqa: B006
@@ -146,91 +175,33 @@ def local(
     quorum: Quorum = 0.0,
     task: Task = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
+    shape: Annotated[
+        bool,
+        typer.Option("--shape", help="Every node in a network of its own, with the rates of the fleet (root, Linux)."),
+    ] = False,
+    plan: PlanFile = None,
+    meter: Meter = None,
 ) -> None:
     """Start everything on this machine as processes, watch it, and leave the usual record and report."""
     _need_extra()
-    from fedloom.cli.deploy_local import watch
+    from fedloom.cli.deploy_bundles import Wanted
+    from fedloom.cli.deploy_local import run_here
     from fedloom.gate.names import folder_name
 
-    name = f"deployed-{folder_name(scenario)}-{folder_name(method)}-s{seed}"
-    where = folder or Path("runs") / name
-    bundle = _bundles(scenario, where, method, seed, changes, devices, {}, None, patience_s, quorum, task)
-    watch(where, bundle, quiet=quiet)
-
-
-def _bundles(
-    scenario: str,
-    folder: Path,
-    method: str,
-    seed: int,
-    changes: list[str],
-    devices: int | None,
-    hosts: dict[str, str],
-    port: int | None,
-    patience_s: float,
-    quorum: float,
-    task: str | None,
-) -> Any:
-    """Bundles for a scenario: addresses on loopback unless told otherwise. port None: whatever is free."""
-    from fedloom.deployment.bundles import make_bundles
-    from fedloom.deployment.local import free_ports
-    from fedloom.deployment.planning import roster_of
-    from fedloom.deployment.roles import check_runs
-    from fedloom.simulator import make_method
-    from fedloom.simulator import scenario as read_scenario
-
-    chosen = read_scenario(scenario, [*changes, *([] if devices is None else [f"fleet.n_devices={devices}"])])
-    made = make_method(method)
-    check_runs(chosen, made)
-    roster, serving = roster_of(chosen, made, seed, task)
-    unknown = sorted(set(hosts) - set(serving))
-    if unknown:
-        raise ValueError(
-            f"--host is for nodes that serve, and {', '.join(unknown)} do not; here these do: {', '.join(serving)}"
-        )
-    ports = free_ports(len(serving)) if port is None else list(range(port, port + len(serving)))
-    return make_bundles(
-        folder,
-        scenario=chosen.model_dump(mode="json"),
+    wanted = Wanted(
+        scenario=scenario,
         method=method,
         seed=seed,
-        roster=roster,
-        serves={name: f"{hosts.get(name, '127.0.0.1')}:{p}" for name, p in zip(serving, ports)},
-        patience_s=patience_s or None,
+        changes=changes,
+        devices=devices,
+        patience_s=patience_s,
         quorum=quorum,
         task=task,
+        plan=plan,
+        meter=meter,
     )
-
-
-def _examples(folder: Path, bundle: Any) -> None:
-    """A compose file and a systemd unit to begin with."""
-    lines = [
-        "# docker compose up: every node in a container; the image needs `pip install fedloom[deploy]`",
-        "services:",
-    ]
-    for name in ("cloud", *bundle.roster):
-        lines += [
-            f"  {name}:",
-            "    image: fedloom",
-            f"    command: fedloom {name.split('-')[0]} /bundle",
-            f"    volumes: ['./{name}:/bundle']",
-            "    network_mode: host",
-            "    restart: on-failure",
-        ]
-    (folder / "compose.yaml").write_text("\n".join(lines) + "\n")
-    (folder / "fedloom@.service").write_text(
-        "# systemctl start fedloom@device-0, with the bundle in /etc/fedloom/device-0; for an edge put `edge` in its place\n"
-        "[Unit]\nDescription=FedLoom %i\nAfter=network-online.target\n\n"
-        "[Service]\nExecStart=fedloom device /etc/fedloom/%i\nRestart=on-failure\nRestartSec=2\n\n"
-        "[Install]\nWantedBy=multi-user.target\n"
-    )
-
-
-def _pair(text: str) -> tuple[str, str]:
-    node, found, host = text.partition("=")
-    if not found or not host:
-        raise ValueError(f"--host must be NODE=HOST, such as edge-0=192.168.1.20, got {text!r}")
-    return node, host
+    name = f"deployed-{folder_name(scenario or 'plan')}-{folder_name(method)}-s{seed}"
+    run_here(folder or Path("runs") / name, wanted, quiet=quiet, shape=shape)
 
 
 def _need_extra() -> None:

@@ -1,40 +1,53 @@
 """Watching a federation of processes on this machine: who trains, sends, waits, is late, is gone; then the report."""
 
-import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.live import Live
-from rich.table import Table
 
+from fedloom.cli.deploy_bundles import PORT, Wanted, addresses_of, cast_of, write_bundles
+from fedloom.cli.deploy_table import LOOK_S, asked, table_of
 from fedloom.cli.show import notes, out
 from fedloom.deployment.bundles import Bundle, read_bundle
-from fedloom.deployment.local import Processes, started
+from fedloom.deployment.local import started
 from fedloom.deployment.naming import CLOUD
-from fedloom.deployment.roles import LOG, RECORD, ask_status
-from fedloom.deployment.transport import RefusedBy, Unreachable
-
-LOOK_S = 0.5
-GONE_S = 15.0  # nobody is silent for so long who is there
+from fedloom.deployment.roles import LOG, RECORD
+from fedloom.deployment.shaping import Network, check_means, network
 
 
-def watch(folder: Path, bundle: Bundle, *, quiet: bool) -> None:
+def run_here(folder: Path, wanted: Wanted, *, quiet: bool, shape: bool) -> None:
+    """Bundles in a folder, and all nodes on this machine: on loopback, or, shaped, each in a network of its own."""
+    if not shape:
+        cast = cast_of(wanted)
+        watch(folder, write_bundles(folder, wanted, cast, addresses_of(cast, {}, None)), quiet=quiet)
+        return
+    check_means()
+    cast = cast_of(wanted)
+    with network((CLOUD, *cast.roster)) as made:
+        addresses = {name: f"{made.address(name)}:{PORT}" for name in cast.serving}
+        watch(folder, write_bundles(folder, wanted, cast, addresses), quiet=quiet, made=made)
+
+
+def watch(folder: Path, bundle: Bundle, *, quiet: bool, made: Network | None = None) -> None:
     """Start all nodes, show what they do until the cloud is done, and say where the record and its report are."""
     from fedloom.record.report import write_report
     from fedloom.record.runs import read_run
 
     _, credentials = read_bundle(folder / CLOUD)
-    with started(folder, bundle.roster) as processes, Live(console=notes, transient=True, auto_refresh=False) as live:
+    with (
+        started(folder, bundle.roster, made) as processes,
+        Live(console=notes, transient=True, auto_refresh=False) as live,
+    ):
         while not processes.over:
             failed = [name for name in processes.failed() if name == CLOUD]
             if failed:
                 raise RuntimeError(
                     f"the cloud has ended: {_last_words(folder / CLOUD / LOG)}; its log: {folder / CLOUD / LOG}"
                 )
-            if not quiet:
-                live.update(_table(_status(bundle, credentials), processes), refresh=True)
+            if not quiet and notes.is_terminal:
+                ended = [name for name, process in processes.running.items() if process.exitcode is not None]
+                live.update(table_of(asked(bundle, credentials), ended), refresh=True)
             time.sleep(LOOK_S)
     record = folder / RECORD if (folder / RECORD).exists() else folder / CLOUD / RECORD
     report = write_report([read_run(record)], record / "report.html")
@@ -43,25 +56,6 @@ def watch(folder: Path, bundle: Bundle, *, quiet: bool) -> None:
     if accuracy is not None:
         out.print(f"accuracy {accuracy:.2%} after {summary['final']['cloud_round']} cloud rounds", highlight=False)
     out.print(f"record: {record}\nreport: {report}", highlight=False, soft_wrap=True)
-
-
-def _status(bundle: Bundle, credentials: Any) -> dict[str, Any] | None:
-    try:
-        return asyncio.run(ask_status(bundle, credentials, 2.0))
-    except (Unreachable, RefusedBy):
-        return None
-
-
-def _table(status: dict[str, Any] | None, processes: Processes) -> Table:
-    table = Table(
-        "node", "does", "silent", title="the cloud is starting" if status is None else f"{status['seconds']:.1f} s"
-    )
-    for node, facts in ({} if status is None else status["nodes"]).items():
-        process = processes.running.get(node)
-        ended = process is not None and process.exitcode is not None
-        does = "gone" if ended or facts["silent_s"] > GONE_S else ", ".join(facts["orders"]) or "waits"
-        table.add_row(node, does, f"{facts['silent_s']:.1f} s")
-    return table
 
 
 def _last_words(log: Path) -> str:

@@ -78,6 +78,18 @@ class Names:
         for name in [name for name in self.at if name not in self._model]:
             del self.at[name]
 
+    def lose(self, node: str) -> None:
+        """A node is lost, and whatever it has with it."""
+        for places in self.at.values():
+            places.discard(node)
+
+    def source(self, name: str) -> str | None:
+        """Who has a model, or is told to make it; the cloud, if it can. None: whoever had it is lost."""
+        places = self.at[name]
+        if naming.CLOUD in places or name in self.store:
+            return naming.CLOUD
+        return min(places, default=None)
+
     def done(self, name: str) -> None:
         """A node has made a model: what it was made of is not needed for it any more."""
         model = self._model.get(name)

@@ -19,6 +19,7 @@ from pydantic import Field, ValidationError, field_validator
 from fedloom._settings import Row, Settings
 from fedloom.deployment.certificates import Authority, Credentials, fingerprint, write_secret
 from fedloom.deployment.naming import CLOUD, identity_of
+from fedloom.deployment.plans import Clusters
 from fedloom.gate import Refused, files, json_text
 from fedloom.gate.words import one_line, shown
 from fedloom.record.files import write_whole
@@ -46,6 +47,10 @@ class Bundle(Settings):
     format: int = FORMAT
     task: str | None = None
     """module:function that gives own data and model on a node, by its name, if they are not the scenario's."""
+    clusters: Clusters | None = None
+    """Of a plan, in place of the method's own grouping."""
+    meter: str | None = None
+    """module:function that tells the joules that a device has used so far, or rapl."""
 
     @field_validator("name")
     @classmethod
@@ -106,6 +111,8 @@ def make_bundles(
     quorum: float = 0.0,
     engine: str = "auto",
     task: str | None = None,
+    clusters: Clusters | None = None,
+    meter: str | None = None,
 ) -> Bundle:
     """An authority and a bundle for the cloud and every node of the roster. serves: addresses of those who listen."""
     if folder.exists() and any(folder.iterdir()):
@@ -126,6 +133,8 @@ def make_bundles(
         quorum=quorum,
         engine=engine,
         task=task,
+        clusters=clusters,
+        meter=meter,
     )
     for name in (CLOUD, *roster):
         _issue(folder, authority, shared.model_copy(update={"name": name, "listen": serves.get(name)}))

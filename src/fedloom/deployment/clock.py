@@ -37,6 +37,10 @@ class WallClock:
         self._here: deque[Happening] = deque()
         self._began_s = time.monotonic() - (self.replay[-1][0] if self.replay else 0.0)
         self._stopped = False
+        self.cannot: Callable[[OSError], None] = lambda error: None
+        """Told of what could not be written to disk."""
+        self.live = False
+        """The journal is gone through, and so is what followed from it."""
 
     def __repr__(self) -> str:
         here, foreseen = list(self._here), self._foreseen
@@ -47,15 +51,15 @@ class WallClock:
         """Seconds of the run now."""
         return time.monotonic() - self._began_s
 
-    @property
-    def live(self) -> bool:
-        """The journal is gone through."""
-        return not self.replay
-
     def foresee(self, at_s: float, happening: Happening) -> None:
         with self._changed:
             heapq.heappush(self._foreseen, (at_s, self._n, happening))
             self._n += 1
+
+    def foresees(self, happening: Happening) -> bool:
+        """It is to happen already."""
+        with self._changed:
+            return any(same(what, happening) for _, _, what in self._foreseen)
 
     def spend(self, seconds: float) -> None:
         """What was predicted to take so long takes what it takes."""
@@ -71,7 +75,7 @@ class WallClock:
                     )
                 return at_s - self.now_s
             at_s = max(self.now_s, self.wall_s)
-            self._journal.happens(at_s, Spent())
+            self.insist(lambda: self._journal.happens(at_s, Spent()))
             return at_s - self.now_s
 
     def happened(self, happening: Happening) -> None:
@@ -95,6 +99,9 @@ class WallClock:
                 self._forget(happening)
                 self._noticed(self.now_s, happening)
                 return happening
+            if not self.live:
+                self.live = True
+                self._look_around()
             while True:
                 if self._stopped:
                     raise Stopped
@@ -109,7 +116,7 @@ class WallClock:
                     self._look_around()
                     continue
                 self.now_s = now_s
-                self._journal.happens(now_s, happening)
+                self._write(now_s, happening)
                 self._noticed(now_s, happening)
                 return happening
 
@@ -120,10 +127,28 @@ class WallClock:
                 raise Stopped
             self._changed.wait(1.0)
 
+    def insist(self, write: Callable[[], object]) -> None:
+        """Do what writes to disk, again and again as long as there is no room."""
+        while True:
+            try:
+                write()
+                return
+            except OSError as error:
+                self.cannot(error)
+                self.wait()
+
+    def _write(self, at_s: float, happening: Happening) -> None:
+        self.insist(lambda: self._journal.happens(at_s, happening))
+
     def _forget(self, happening: Happening) -> None:
         """It was foreseen before the restart, and has happened."""
         for i, (_, _, foreseen) in enumerate(self._foreseen):
-            if foreseen == happening:
+            if same(foreseen, happening):
                 del self._foreseen[i]
                 heapq.heapify(self._foreseen)
                 return
+
+
+def same(one: Happening, other: Happening) -> bool:
+    """Tuples of different kinds with the same numbers are equal, and not the same."""
+    return type(one) is type(other) and one == other

@@ -9,9 +9,11 @@ from typing import Any
 from fedloom.deployment import naming
 from fedloom.deployment.clock import Stopped
 from fedloom.deployment.conductor import Conductor
+from fedloom.deployment.keeping import WAIT_S
 from fedloom.deployment.letters import OLDEST, VERSION, Letter
 from fedloom.deployment.naming import CLOUD, Identity
-from fedloom.deployment.node import WAIT_S, Node
+from fedloom.deployment.node import Node
+from fedloom.deployment.took import took_of
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator.simulation import Simulation
 
@@ -33,8 +35,10 @@ class CloudDesk:
         self._news: dict[str, asyncio.Event] = {}
         self._loop = asyncio.get_running_loop()
         self._told_over: set[str] = set()
+        self._does: dict[str, list[str]] = {}  # by node: what it said last that it does
         conductor.outbox.told = self._tell
         station.local = self
+        conductor.clock.cannot = lambda error: station.log("cannot", why=str(error))
 
     def _tell(self, node: str) -> None:
         """There is news for a node; called from any thread."""
@@ -58,7 +62,8 @@ class CloudDesk:
     async def handle(self, who: Identity, letter: Letter) -> Letter:
         if who.name != CLOUD and who.name not in self.roster:
             raise Refusal(f"{who} is not in the roster of this federation; add it with `fedloom deploy add`")
-        self.conductor.silence.hear(who.name)
+        if letter.kind != "status":  # whoever has the bundle of a node may ask, and is not the node
+            self.conductor.silence.hear(who.name)
         match letter.kind:
             case "hello":
                 return self._hello(who, letter)
@@ -68,8 +73,8 @@ class CloudDesk:
                 failed = str(letter.fields["failed"])[:500] if "failed" in letter.fields else None
                 if failed is not None:
                     self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
-                self.conductor.done(who.name, letter.word("order"), failed, _seconds(letter))
-                await self.station.stir()
+                self.conductor.done(who.name, letter.word("order"), failed, took_of(letter))
+                await self.station.keeping.stir()
                 return Letter("noted")
             case "status":
                 return Letter("status", self.status())
@@ -94,21 +99,31 @@ class CloudDesk:
     async def _orders(self, who: Identity, letter: Letter) -> Letter:
         known, held = set(letter.words("known")), letter.words("held")
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
+        self._does[who.name] = letter.words("does", most=100)
         news = self._news_of(who.name)
         end_s = self._loop.time() + wait_s
-        while True:
-            news.clear()
-            orders = self.conductor.orders(who.name, known)
-            left_s = end_s - self._loop.time()
-            if orders or self.over or left_s <= 0:
-                break
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    await news.wait()
+        with self.conductor.silence.attended(who.name):
+            while True:
+                news.clear()
+                orders = self.conductor.orders(who.name, known)
+                left_s = end_s - self._loop.time()
+                if orders or self.over or left_s <= 0:
+                    break
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await news.wait()
         if self.over and not orders:
             self._told_over.add(who.name)
-        drop = self.conductor.dead(held)
-        fields = {"orders": orders, "drop": drop, "over": self.over and not orders, "revoked": sorted(self.revoked())}
+        drop, withdrawn = self.conductor.dead(held), self.conductor.withdrawn(who.name, known)
+        if orders or drop or withdrawn:  # they follow from what is in the journal
+            await asyncio.to_thread(self.conductor.journal.flush)
+        fields = {
+            "orders": orders,
+            "withdrawn": withdrawn,
+            "drop": drop,
+            "over": self.over and not orders,
+            "revoked": sorted(self.revoked()),
+        }
         return Letter("orders", fields)
 
     async def _arrived(self, who: Identity, letter: Letter) -> Letter:
@@ -123,11 +138,11 @@ class CloudDesk:
             raise Refusal(f"{who.name} was not asked for {name}")
         value = letter.arrays.get("row")
         if name.startswith("m-"):
-            self.station.check_row(name, value)
+            self.station.keeping.check_row(name, value)
         if value is None or value.ndim == 0:
             raise Refusal(f"{name} must come with its numbers")
         await asyncio.to_thread(self.conductor.arrived, name, value)
-        await self.station.stir()
+        await self.station.keeping.stir()
         return Letter("taken", {"wanted": True})
 
     def gauges(self) -> dict[str, float]:
@@ -140,26 +155,21 @@ class CloudDesk:
         }
 
     def status(self) -> dict[str, Any]:
-        """Who is there, and what is waited for."""
+        """Who is there, and what is waited for. Of every node: seconds without a word, kinds of orders that it has not carried
+        out yet, what it said it does, whether an update of it has missed its round, and whether nobody waits for it."""
         conductor = self.conductor
         waiting = conductor.waiting()
         nodes = {
             node: {
                 "silent_s": round(conductor.silence.silent_s(node), 1),
                 "orders": sorted({order["do"] for order in waiting.get(node, [])}),
+                "does": self._does.get(node, []),
+                "late": any(order["name"] in conductor.ordering.late for order in waiting.get(node, [])),
+                "lost": node in conductor.losses.lost,
             }
             for node in sorted(self.roster)
         }
         return {"seconds": round(conductor.clock.now_s, 3), "over": self.over, "nodes": nodes}
-
-
-def _seconds(letter: Letter) -> list[float]:
-    """What a device has measured: at most three times, not negative."""
-    found = letter.fields.get("took_s", [])
-    whole = isinstance(found, list) and len(found) <= 3
-    if not whole or not all(isinstance(s, int | float) and 0 <= s < 1e9 for s in found):
-        raise Refusal("took_s must be at most three times in seconds")
-    return [float(s) for s in found]
 
 
 async def conduct(desk: CloudDesk, simulation: Simulation, carry_out: Callable[[Simulation], object]) -> bool:

@@ -1,5 +1,10 @@
-"""Features of clients, collected over the wire: each device computes its own and sends it to the cloud, which waits for all."""
+"""Features of clients, collected over the wire: each device computes its own and sends it to the cloud, which waits for all.
 
+For a device that is silent for too long, if enough others have answered, the feature of the first of them is taken; it takes no
+part from the next grouping on until it is heard again.
+"""
+
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +14,7 @@ from numpy.typing import NDArray
 from fedloom.deployment import naming
 from fedloom.deployment.orders import Order
 from fedloom.simulator.book import Model
+from fedloom.simulator.clock import Lost
 from fedloom.simulator.features import NO_MODEL, Layers
 
 if TYPE_CHECKING:
@@ -47,17 +53,33 @@ class Collecting:
         asked = sorted(results) if kind == "update" else list(range(n_clients))
         with conductor.lock:
             recipe = None if kind in NO_MODEL else {"n": conductor.names.of(start), "at": naming.CLOUD}
+            conductor.ordering.features_from = None if recipe is None else recipe["n"]
             for client in asked:
                 self._ask(client, kind, layers, recipe, start, results)
         names = {client: naming.feature(self._n, client) for client in asked}
         while any(name not in conductor.store for name in names.values()):
             conductor.clock.wait()
+            conductor.clock.insist(lambda: self._give_up(names))
         found = {client: conductor.store[name] for client, name in names.items()}
         shape = tuple(max(sizes) for sizes in zip(*(array.shape for array in found.values())))
         out = np.zeros((n_clients, *shape), dtype=next(iter(found.values())).dtype)
         for client, array in found.items():
             out[client][tuple(slice(n) for n in array.shape)] = array
         return out
+
+    def _give_up(self, names: Mapping[int, str]) -> None:
+        """Take another's feature, by client, for those who are silent, if they are all that are missing."""
+        conductor = self._conductor
+        missing = [client for client, name in names.items() if name not in conductor.store]
+        there = [name for name in names.values() if name in conductor.store]
+        silent = all(conductor.silence.is_silent(naming.device(client)) for client in missing)
+        if not silent or len(there) < max(1, math.ceil(conductor.silence.quorum * len(names))):
+            return
+        with conductor.lock:
+            for client in missing:
+                conductor.outbox.take(naming.device(client), f"feature-{names[client]}")
+                conductor.store.put(names[client], conductor.store[there[0]])
+                conductor.clock.happened(Lost("head", client, ()))
 
     def known(self, results: Mapping[int, Model]) -> None:
         """The life before had them trained: the devices have them."""

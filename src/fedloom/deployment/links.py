@@ -20,6 +20,7 @@ from fedloom.deployment.certificates import Credentials, fingerprint, who_is
 from fedloom.deployment.letters import BadLetter, Letter, encode
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import Identity
+from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, RefusedBy, Unreachable, answer, opened
 
 CALL = "/fedloom/letter"
@@ -36,14 +37,17 @@ LOST = (
 
 
 class GrpcLink:
-    """Calls nodes by name, at their addresses. most: bytes of an answer."""
+    """Calls nodes by name, at their addresses. most: bytes of an answer. traffic: counts what is carried."""
 
-    def __init__(self, credentials: Credentials, addresses: Mapping[str, str], most: int) -> None:
-        self._addresses, self._most = addresses, most
+    def __init__(
+        self, credentials: Credentials, addresses: Mapping[str, str], most: int, traffic: Traffic | None = None
+    ) -> None:
+        self._addresses, self._most, self._traffic = addresses, most, traffic or Traffic()
         self._credentials = grpc.ssl_channel_credentials(
             credentials.authority, credentials.key, credentials.certificate
         )
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._left: set[asyncio.Task[None]] = set()  # channels that are being closed
 
     async def __aenter__(self) -> "GrpcLink":
         return self
@@ -55,21 +59,39 @@ class GrpcLink:
         channels, self._channels = self._channels, {}
         for channel in channels.values():
             await channel.close()
+        for task in self._left:
+            task.cancel()
+        await asyncio.gather(*self._left, return_exceptions=True)
 
     async def call(self, to: str, letter: Letter, timeout_s: float) -> Letter:
-        channel = self._channel(to)
+        channel, data = self._channel(to), encode(letter)
         try:
-            reply = await channel.unary_unary(CALL)(encode(letter), timeout=timeout_s)
+            reply = await channel.unary_unary(CALL)(data, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                self._leave(to, channel, timeout_s)
             if error.code() in LOST:
                 raise Unreachable(f"{to} at {self._addresses[to]}: {error.details()}") from None
             raise RefusedBy(f"{to} refuses: {error.code().name}, {error.details()}") from None
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:  # the other side, or this one, died meanwhile
             raise Unreachable(f"{to}: {error}") from None
         try:
-            return opened(reply, self._most, to)
+            came = opened(reply, self._most, to)
+            self._traffic.note(to, letter, len(data), came, len(reply))
+            return came
         except BadLetter as error:
             raise RefusedBy(f"{to} has answered with what is no letter: {error}") from None
+
+    def _leave(self, to: str, channel: Any, grace_s: float) -> None:
+        """Nothing has come for long: the connection may be half open, and the next call makes another. Other calls on it have
+        their own time to end."""
+        mine = self._channels.get(to) is channel
+        if not mine:
+            return
+        del self._channels[to]
+        task = asyncio.create_task(channel.close(grace_s))
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
 
     def _channel(self, to: str) -> grpc.aio.Channel:
         if to not in self._channels:
@@ -84,6 +106,7 @@ class GrpcLink:
                 ("grpc.initial_reconnect_backoff_ms", 100),
                 ("grpc.max_reconnect_backoff_ms", 2000),
                 ("grpc.enable_http_proxy", 0),
+                ("grpc.use_local_subchannel_pool", 1),  # a channel has a connection of its own
             ]
             self._channels[to] = grpc.aio.secure_channel(self._addresses[to], self._credentials, options=options)
         return self._channels[to]

@@ -1,4 +1,4 @@
-"""Everything on this machine: a federation as processes of their own, on loopback.
+"""Everything on this machine: a federation as processes of their own, on loopback, or each in a network of its own.
 
 Processes are forked from a clean one that has the libraries loaded and has never used gRPC, which cannot be forked; so they are
 there within a fraction of a second each, and can be killed and started again.
@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from fedloom.deployment.naming import CLOUD
+from fedloom.deployment.shaping import Network, enter
 from fedloom.training.orphans import end_with
 
 LOADED = ["torch", "fedloom.deployment.roles"]
 
 
-def serve(folder: str, parent: int) -> None:
-    """In a process of its own: the role of a bundle."""
+def serve(folder: str, parent: int, network: Network | None = None) -> None:
+    """In a process of its own: the role of a bundle; with a network, from the namespace of its node."""
+    if network is not None:
+        enter(network.namespace(Path(folder).name))
     end_with(parent)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     import torch
@@ -31,21 +34,23 @@ def serve(folder: str, parent: int) -> None:
     from fedloom.deployment.roles import run_role
 
     torch.set_num_threads(1)
-    run_role(Path(folder))
+    run_role(Path(folder), network=network)
 
 
 class Processes:
-    """The nodes of the bundles in a folder, by name."""
+    """The nodes of the bundles in a folder, by name. network: where each has a namespace; None: they are on loopback."""
 
-    def __init__(self, folder: Path, names: Sequence[str]) -> None:
-        self.folder, self.names = folder, [CLOUD, *names]
+    def __init__(self, folder: Path, names: Sequence[str], network: Network | None = None) -> None:
+        self.folder, self.names, self._network = folder, [CLOUD, *names], network
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(LOADED)
         self.running: dict[str, BaseProcess] = {}
         self._ended: set[str] = set()
 
     def start(self, name: str) -> None:
-        process = self._context.Process(target=_serve_in_child, args=(str(self.folder / name),), name=name, daemon=True)
+        process = self._context.Process(
+            target=_serve_in_child, args=(str(self.folder / name), self._network), name=name, daemon=True
+        )
         with _without_main():
             process.start()
         self.running[name] = process
@@ -84,9 +89,9 @@ class Processes:
 
 
 @contextlib.contextmanager
-def started(folder: Path, names: Sequence[str]) -> Iterator[Processes]:
+def started(folder: Path, names: Sequence[str], network: Network | None = None) -> Iterator[Processes]:
     """All nodes, started; ended when the context is."""
-    processes = Processes(folder, names)
+    processes = Processes(folder, names, network)
     try:
         for name in processes.names:
             processes.start(name)
@@ -124,5 +129,5 @@ def _without_main() -> Iterator[None]:
         main.__dict__.update(hidden)
 
 
-def _serve_in_child(folder: str) -> None:
-    serve(folder, os.getppid())
+def _serve_in_child(folder: str, network: Network | None) -> None:
+    serve(folder, os.getppid(), network)

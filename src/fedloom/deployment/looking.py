@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +34,8 @@ class Looking:
         with conductor.lock:
             for model in models:
                 if self._name(model):
-                    conductor.names.row(model)
-            conductor.waves.looked()
+                    conductor.clock.insist(partial(conductor.names.row, model))
+            conductor.ordering.waves.looked()
             self._sweep()
         self.wall_s += time.perf_counter() - before
 
@@ -45,7 +46,7 @@ class Looking:
             for model in models:
                 if self._name(model):
                     settled(model)
-            conductor.waves.looked()
+            conductor.ordering.waves.looked()
 
     def restore(self) -> None:
         """Go on from a checkpoint: models that the life before had looked at have their rows again."""
@@ -55,6 +56,8 @@ class Looking:
                 self._conductor.names.load()
 
     def state(self) -> dict[str, Any]:
+        """For a checkpoint, which must not be ahead of the journal."""
+        self._conductor.journal.flush()
         return {"models": np.zeros((0, self._conductor.n_params), dtype=np.float32), "waves": 0, "sums": {}}
 
     def _name(self, model: Model) -> bool:

@@ -37,6 +37,10 @@ def identity_of(name: str) -> Identity:
     return Identity(name.split("-")[0], name)
 
 
+def is_node(name: str) -> bool:
+    return _NODE.fullmatch(name) is not None
+
+
 def device(client: int) -> str:
     return f"device-{client}"
 
@@ -49,6 +53,16 @@ def client_of(node: str) -> int | None:
 def station(kind: str, host: int) -> str:
     """Where an aggregator lives: its topology's kind, and its host there."""
     return {"cloud": CLOUD, "edge": f"edge-{host}", "head": f"device-{host}"}[kind]
+
+
+def aggregator(station_name: str) -> tuple[str, int]:
+    """The kind of the aggregators that live at a station, and their host.
+
+    >>> aggregator("device-7")
+    ('head', 7)
+    """
+    role, number = station_name.split("-")
+    return {"edge": "edge", "device": "head"}[role], int(number)
 
 
 def model(number: int) -> str:
@@ -70,6 +84,10 @@ def feature(collection: int, client: int) -> str:
 
 def is_value(name: str) -> bool:
     return _VALUE.fullmatch(name) is not None
+
+
+def is_model(value: str) -> bool:
+    return value.startswith("m-")
 
 
 def owner(value: str) -> int | None:

@@ -30,6 +30,9 @@ class Outbox:
         """An order of a node is done, or not wanted any more; None if there is no such order."""
         return self._by_node.get(node, {}).pop(order_id, None)
 
+    def get(self, node: str, order_id: str) -> Order | None:
+        return self._by_node.get(node, {}).get(order_id)
+
     def has(self, node: str, order_id: str) -> bool:
         return order_id in self._by_node.get(node, {})
 

@@ -7,6 +7,7 @@ needed, and how many samples (and labels) each client has.
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,24 @@ def own_task(name: str | None, node: str) -> dict[str, Any]:
     """What the user's function gives on a node; nothing if there is none."""
     if name is None:
         return {}
-    module, _, function = name.partition(":")
-    if not module or not function.isidentifier():
-        raise ValueError(f"own data and model are named MODULE:FUNCTION, such as my_task:task, got {name!r}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{name} is not to be found on {node}: {error}; start the node where {module}.py is") from None
-    given = found(node)
+    given = imported(name, node, "own data and model")(node)
     if not isinstance(given, dict) or not set(given) <= KNOWN:
         raise ValueError(
             f"{name} must give a mapping with {', '.join(sorted(KNOWN))} (any of them), got {given!r:.200}"
         )
     return given
+
+
+def imported(name: str, node: str, what: str) -> Callable[[str], Any]:
+    """A function of the user's own code, by MODULE:FUNCTION; `what`: it is for."""
+    module, _, function = name.partition(":")
+    if not module or not function.isidentifier():
+        raise ValueError(f"{what}: named MODULE:FUNCTION, such as my_task:task, got {name!r}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Callable[[str], Any] = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{name} is not to be found on {node}: {error}; start the node where {module}.py is") from None
+    return found

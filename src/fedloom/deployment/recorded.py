@@ -5,13 +5,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.deployment.journal import Journal, Noted, Spent
+from fedloom.deployment.sight import Sight
+from fedloom.fleet import Snapshot
 from fedloom.methods import Method
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.book import Model, settle
 from fedloom.simulator.carrying import Collects, Computes
-from fedloom.simulator.clock import Happening
+from fedloom.simulator.clock import Delivered, Happening, Left
 from fedloom.simulator.computing import Computing
 from fedloom.simulator.features import Features
 from fedloom.simulator.scene import Scene
@@ -21,8 +24,8 @@ from fedloom.training.engine import Engine
 class RecordedClock:
     """What happened when, from a journal."""
 
-    def __init__(self, happened: Sequence[tuple[float, Noted]]) -> None:
-        self.now_s = 0.0
+    def __init__(self, happened: Sequence[tuple[float, Noted]], noticed: Callable[[Noted], None]) -> None:
+        self.now_s, self._noticed = 0.0, noticed
         self._happened = deque(happened)
 
     def foresee(self, at_s: float, happening: Happening) -> None:
@@ -37,6 +40,7 @@ class RecordedClock:
         self.now_s, happening = self._happened.popleft()
         if isinstance(happening, Spent):
             raise ValueError("the journal does not fit this scenario and method")
+        self._noticed(happening)
         return happening
 
     def since_s(self) -> float:
@@ -51,15 +55,20 @@ class Recorded:
 
     foreseen = False
 
-    def __init__(self, method: Method, journal: Path, identity: str) -> None:
-        read = Journal(journal, identity)
-        read.close()
-        self.clock = RecordedClock(read.happened)
+    def __init__(self, method: Method, journal: Path, identity: str, model_bits: float) -> None:
+        self._journal = Journal(journal, identity)
+        self._journal.close()
+        self.clock = RecordedClock(self._journal.happened, self._noticed)
+        self._sight = Sight(measures=not in_lockstep(method), model_bits=model_bits)
         self._boxed = method.edge.box_s is not None
         self._at_once = not in_lockstep(method)
         self._engine: Engine | None = None
 
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay:
+        steps = dict(zip(action.client.tolist(), action.steps.tolist()))
+        for part in action.parts:
+            for job in zip(part.client.tolist(), part.ticket.tolist()):
+                self._sight.sent(job, scene, steps[job[0]])
         return unforeseen(action, event)
 
     def merged(self, part: Part, scene: Scene, model: Model) -> None:
@@ -69,8 +78,20 @@ class Recorded:
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool:
         return True
 
-    def takes_s(self, predicted_s: float) -> float:
+    def takes_s(self, group: int, predicted_s: float) -> float:
         return self.clock.since_s() if self._boxed else 0.0
+
+    def seen(self, now: Snapshot, step_s: NDArray[np.float64]) -> tuple[Snapshot, NDArray[np.float64]]:
+        return self._sight.seen(now, step_s)
+
+    def _noticed(self, what: Noted) -> None:
+        match what:
+            case Left(client):
+                for one in client:
+                    self._sight.left(one)
+            case Delivered(client, ticket):
+                for job in zip(client, ticket):
+                    self._sight.delivered(job, self._journal.took.get(job))
 
     def known(self, model: Model) -> None:
         settle(model, None)

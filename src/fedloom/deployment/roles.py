@@ -7,12 +7,14 @@ again with the same bundle and goes on.
 
 import asyncio
 import contextlib
-import json
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedloom.deployment.booking import Booking
 from fedloom.deployment.bundles import REVOKED, Bundle, RevokedList, read_bundle
 from fedloom.deployment.certificates import Credentials
 from fedloom.deployment.cloud import CloudDesk, conduct
@@ -20,19 +22,24 @@ from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.letters import MOST_HEADER, Letter
 from fedloom.deployment.logs import Log
+from fedloom.deployment.meters import meter_of
 from fedloom.deployment.metrics import shown
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
 from fedloom.deployment.own import own_task
-from fedloom.deployment.store import Store, write_whole
+from fedloom.deployment.plans import label_of, method_of
+from fedloom.deployment.rates import Shaped
+from fedloom.deployment.shaping import Network
+from fedloom.deployment.store import Store
+from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
-from fedloom.methods.by_name import make_method
 from fedloom.record.checkpoints import save_checkpoint
 from fedloom.record.folder import record
 from fedloom.record.identity import identity_of as identity_of_run
 from fedloom.record.identity import settings_of
+from fedloom.record.measured import write_measured
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
 from fedloom.simulator.setting import make_setting
 from fedloom.simulator.simulation import Simulation
@@ -41,8 +48,24 @@ from fedloom.training.choose import make_engine
 
 OnRound = Callable[[int, dict[str, float | int] | None], None]
 STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
+SWITCH_S = 0.001  # a thread that computes lets others answer so often
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
-LOG, STATE, RECORD, MEASURED = "log.jsonl", "state", "record", "measured.json"
+LOG, STATE, RECORD = "log.jsonl", "state", "record"
+
+
+@dataclass(frozen=True, eq=False)
+class Role:
+    """A role with all that it is made of. folder: its bundle's, where its state lies; metrics: HOST:PORT where they are shown;
+    network: whose links the cloud gives rates."""
+
+    bundle: Bundle
+    credentials: Credentials
+    folder: Path
+    scenario: Scenario
+    method: Method
+    log: Log
+    metrics: str | None
+    network: Network | None
 
 
 def check_runs(scenario: Scenario, method: Method) -> None:
@@ -51,6 +74,11 @@ def check_runs(scenario: Scenario, method: Method) -> None:
         raise ValueError(
             "evaluation.every counts edge rounds, and between cloud rounds the models are with their stations, not with the "
             "cloud; set evaluation.every to a number of cloud rounds"
+        )
+    if method.merge_edge.then is not None:
+        raise ValueError(
+            f"{method.name} has a server optimiser where clients are averaged, and its moments are not with the stations; "
+            f"use one at the cloud above edges (hierarchical=true)"
         )
     if scenario.evaluation.models == "devices":
         raise ValueError(
@@ -65,21 +93,22 @@ def run_role(
     on_round: OnRound | None = None,
     echo: bool = False,
     metrics: str | None = None,
+    network: Network | None = None,
 ) -> None:
-    """Run the role of a bundle to its end. role: what it must be; echo: log to standard error, too; metrics: HOST:PORT."""
+    """Run the role of a bundle to its end. role: what it must be; echo: log to standard error, too; metrics: HOST:PORT. network:
+    whose links the cloud is to give the rates of the fleet, and devices then compute for as long as the fleet says."""
     bundle, credentials = read_bundle(folder)
     found = identity_of(bundle.name).role
     if role is not None and role != found:
         raise ValueError(f"{folder} is the bundle of {bundle.name}; start it with: fedloom {found} {folder}")
-    scenario, method = Scenario.model_validate(dict(bundle.scenario)), make_method(bundle.method)
+    scenario = Scenario.model_validate(dict(bundle.scenario))
+    method = method_of(bundle.method, bundle.clusters)
     check_runs(scenario, method)
+    sys.setswitchinterval(SWITCH_S)
     with (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
-        program = (
-            _cloud(bundle, credentials, folder, scenario, method, log, on_round, metrics)
-            if found == CLOUD
-            else _node(bundle, credentials, folder, scenario, method, log, metrics)
-        )
+        play = Role(bundle, credentials, folder, scenario, method, log, metrics, network)
+        program = _cloud(play, on_round) if found == CLOUD else _node(play)
         try:
             asyncio.run(_ended_by_signals(program))
         except asyncio.CancelledError:
@@ -95,28 +124,23 @@ async def ask_status(bundle: Bundle, credentials: Credentials, timeout_s: float 
         return dict((await link.call(CLOUD, Letter("status"), timeout_s)).fields)
 
 
-async def _node(
-    bundle: Bundle,
-    credentials: Credentials,
-    folder: Path,
-    scenario: Scenario,
-    method: Method,
-    log: Log,
-    metrics: str | None,
-) -> None:
-    setting = make_setting(scenario, method, bundle.seed, **own_task(bundle.task, bundle.name))
+async def _node(role: Role) -> None:
+    bundle, log = role.bundle, role.log
+    setting = make_setting(role.scenario, role.method, bundle.seed, **own_task(bundle.task, bundle.name))
     client = client_of(bundle.name)
     engine = None if client is None else make_engine(setting.task, setting.rule, bundle.seed, 1, bundle.engine)[0]
     worker = None if client is None or engine is None else Worker(client, setting, engine)
+    meter = None if client is None else meter_of(bundle.meter, bundle.name)
     n_params = rows.n_values(setting.model)
-    store = Store(folder / STATE, bundle.run)
+    store = Store(role.folder / STATE, bundle.run)
     log("started", run=bundle.run, kept=len(store.names), damaged=store.damaged)
     try:
-        async with _linked(bundle, credentials, n_params) as link:
-            node = Node(bundle.name, method, store, link, log, n_params, worker=worker)
+        traffic, method = Traffic(), role.method
+        async with _linked(role, n_params, traffic) as link:
+            node = Node(bundle.name, method, store, link, log, n_params, worker=worker, traffic=traffic, meter=meter)
             async with (
-                _served(bundle, credentials, node, lambda: node.revoked, n_params, log),
-                _with(shown(log, node.gauges, metrics)),
+                _served(role, node, lambda: node.revoked, n_params),
+                _with(shown(log, node.gauges, role.metrics)),
             ):
                 await node.run()
     finally:
@@ -124,46 +148,60 @@ async def _node(
             engine.close()
 
 
-async def _cloud(
-    bundle: Bundle,
-    credentials: Credentials,
-    folder: Path,
-    scenario: Scenario,
-    method: Method,
-    log: Log,
-    on_round: OnRound | None,
-    metrics: str | None,
-) -> None:
+async def _cloud(role: Role, on_round: OnRound | None) -> None:
+    bundle, folder, log, method = role.bundle, role.folder, role.log, role.method
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED))
     own = own_task(bundle.task, bundle.name)
-    n_params = rows.n_values(make_setting(scenario, method, bundle.seed, **own).model)
-    conductor = Conductor(method, journal, store, n_params, patience_s=bundle.patience_s, quorum=bundle.quorum)
-    simulation = Simulation(scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own)
+    n_params = rows.n_values(make_setting(role.scenario, method, bundle.seed, **own).model)
+    conductor = Conductor(
+        method,
+        journal,
+        store,
+        n_params,
+        patience_s=bundle.patience_s,
+        quorum=bundle.quorum,
+        model_bits=role.scenario.model_bits,
+    )
+    simulation = Simulation(
+        role.scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own
+    )
+    world, network = simulation.world, role.network
+    conductor.booking = Booking(lambda: simulation.federation.ledger, world.model_bytes, journal)
+    shaped = None if network is None else Shaped(network, world.model_bits, 32.0 * n_params)
+    conductor.on_scene = shaped
     try:
-        async with _linked(bundle, credentials, n_params) as link:
-            station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of)
+        traffic = Traffic()
+        async with _linked(role, n_params, traffic) as link:
+            station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of, traffic=traffic)
             desk = CloudDesk(conductor, station, bundle.roster, revoked)
             async with (
-                _served(bundle, credentials, desk, revoked, n_params + FEATURES // 4, log),
-                _with(shown(log, desk.gauges, metrics)),
+                _served(role, desk, revoked, n_params + FEATURES // 4),
+                _with(shown(log, desk.gauges, role.metrics)),
             ):
-                if await conduct(
-                    desk, simulation, lambda sim: _recorded(sim, bundle.method, folder / RECORD, log, on_round)
-                ):
-                    table = json.dumps(conductor.measures.table(), indent=1)
-                    write_whole(folder / MEASURED, table.encode())
+                insist = conductor.clock.insist
+                over = await conduct(desk, simulation, lambda sim: _recorded(sim, role, on_round, insist))
+                if over and conductor.measures.lines:  # none if the run was over before this start
+                    sizes = {"counted_bytes": world.model_bytes, "carried_bytes": 4 * n_params}
+                    wire = None if shaped is None else shaped.carried()
+                    found = conductor.measures.report(**sizes, hops=conductor.booking.table(), wire=wire)
+                    write_measured(folder / RECORD, found)
     finally:
         journal.close()
 
 
-def _recorded(simulation: Simulation, method: str, folder: Path, log: Log, on_round: OnRound | None) -> None:
-    """Run to the end and leave the usual record; a checkpoint after every cloud round, so that a kill loses none."""
+def _recorded(
+    simulation: Simulation, role: Role, on_round: OnRound | None, insist: Callable[[Callable[[], object]], None]
+) -> None:
+    """Run to the end and leave the usual record; a checkpoint after every cloud round, so that a kill loses none. insist: does
+    what writes to disk until it is written."""
+    folder, log = role.folder / RECORD, role.log
+    method = label_of(role.bundle.method, role.bundle.clusters)
     identity = identity_of_run(settings_of(simulation, method))
 
     def after(done: int, measures: dict[str, float | int] | None) -> None:
-        save_checkpoint(folder, simulation.checkpoint(), identity)
+        insist(lambda: save_checkpoint(folder, simulation.checkpoint(), identity))
         log("cloud-round", done=done, **(measures or {}))
         if on_round is not None:
             on_round(done, measures)
@@ -178,35 +216,28 @@ async def _with(context: contextlib.AbstractContextManager[Any]) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _linked(bundle: Bundle, credentials: Credentials, n_params: int) -> AsyncIterator[Link]:
+async def _linked(role: Role, n_params: int, traffic: Traffic) -> AsyncIterator[Link]:
     from fedloom.deployment.links import GrpcLink
 
-    async with GrpcLink(credentials, bundle.addresses, 4 * n_params + 2 * MOST_HEADER) as link:
+    most = 4 * n_params + 2 * MOST_HEADER
+    async with GrpcLink(role.credentials, role.bundle.addresses, most, traffic) as link:
         yield link
 
 
 @contextlib.asynccontextmanager
-async def _served(
-    bundle: Bundle, credentials: Credentials, desk: Desk, revoked: Callable[[], Any], n_params: int, log: Log
-) -> AsyncIterator[None]:
+async def _served(role: Role, desk: Desk, revoked: Callable[[], Any], n_params: int) -> AsyncIterator[None]:
     """Listen, if this node has an address."""
+    bundle = role.bundle
     if bundle.listen is None:
         yield
         return
     from fedloom.deployment.links import GrpcServer
 
-    most = 4 * n_params + (1 << 20)
+    most, n_nodes = 4 * n_params + (1 << 20), len(bundle.roster)
     async with GrpcServer(
-        desk,
-        credentials,
-        bundle.listen,
-        bundle.run,
-        most,
-        log,
-        revoked=revoked,
-        n_nodes=len(bundle.roster),
+        desk, role.credentials, bundle.listen, bundle.run, most, role.log, revoked=revoked, n_nodes=n_nodes
     ) as server:
-        log("listening", at=bundle.listen, port=server.port)
+        role.log("listening", at=bundle.listen, port=server.port)
         yield
 
 
@@ -222,11 +253,10 @@ async def _ended_by_signals(program: Any) -> None:
 
 def _writer(file: Any, echo: bool) -> Callable[[str], object]:
     def write(line: str) -> None:
-        file.write(line)
-        file.flush()
+        with contextlib.suppress(OSError):  # a full disk: what matters is said again
+            file.write(line)
+            file.flush()
         if echo:
-            import sys
-
             sys.stderr.write(line)
 
     return write

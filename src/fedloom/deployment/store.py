@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fedloom.deployment import naming
 from fedloom.deployment.letters import BadLetter, Letter, decode, encode
 
 SUFFIX = ".value"
+_beside = ThreadPoolExecutor(8, "flush")
 _numbers = itertools.count()  # so that no two writers write beside the same place
 MOST_BYTES = 1 << 33
 Array = NDArray[Any]
@@ -35,6 +37,7 @@ class Store:
         self.damaged: list[str] = []
         """Files that were not whole; what they held is made or sent again."""
         self._arrays: dict[str, Array] = {}
+        self._unsaved: set[str] = set()
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -72,24 +75,51 @@ class Store:
     def names(self) -> list[str]:
         return sorted(self._arrays)
 
+    def hold(self, name: str, array: Array) -> None:
+        """Have in memory what can be made again, if it is lost before `save`. What is there stays, as a name stands for one
+        content."""
+        if name not in self._arrays:
+            kept = _kept(name, array)
+            self._unsaved.add(name)
+            self._arrays[name] = kept
+
+    def save(self, name: str) -> None:
+        """What is held is on disk when this returns; nothing is done for what is there already, or dropped."""
+        kept = self._arrays.get(name)
+        if kept is not None and name in self._unsaved:
+            self._write(name, kept)
+            self._unsaved.discard(name)
+
     def put(self, name: str, array: Array) -> None:
-        """Keep an array: it is on disk when this returns. What is there stays, as a name stands for one content."""
+        """Keep an array: it is on disk when this returns, and not found here before."""
         if name in self._arrays:
+            self.save(name)
             return
-        if not naming.is_value(name):
-            raise ValueError(f"{name!r} is no name of a value")
-        kept = np.array(array)
-        kept.flags.writeable = False
-        if self.folder is not None:
-            fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
-            write_whole(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
+        kept = _kept(name, array)
+        self._write(name, kept)
         self._arrays[name] = kept
+
+    def _write(self, name: str, kept: Array) -> None:
+        if self.folder is None:
+            return
+        fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
+        write_new(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
 
     def drop(self, names: Iterable[str]) -> None:
         """Nobody needs these any more."""
         for name in names:
+            self._unsaved.discard(name)
             if self._arrays.pop(name, None) is not None and self.folder is not None:
                 (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
+
+
+def _kept(name: str, array: Array) -> Array:
+    """A copy that nobody changes."""
+    if not naming.is_value(name):
+        raise ValueError(f"{name!r} is no name of a value")
+    kept = np.array(array)
+    kept.flags.writeable = False
+    return kept
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -101,6 +131,19 @@ def write_whole(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
     beside.replace(path)
     flush_folder(path.parent)
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file that is not there yet, and whose content says itself whether it is whole. The name is changed before the
+    content is flushed, so that both go to the disk together: if the power fails between, what is found there is not whole."""
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}.part")
+    with beside.open("wb") as file:
+        file.write(content)
+        file.flush()
+        beside.replace(path)
+        folder = _beside.submit(flush_folder, path.parent)
+        os.fsync(file.fileno())
+    folder.result()
 
 
 def flush_folder(folder: Path) -> None:

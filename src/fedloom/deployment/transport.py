@@ -12,7 +12,7 @@ from fedloom.deployment.letters import BadLetter, Letter, decode, encode
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import Identity
 
-REFUSED = "refused"
+REFUSED, LATER = "refused", "later"
 
 
 class Unreachable(ConnectionError):
@@ -47,13 +47,18 @@ async def answer(desk: Desk, who: Identity, data: bytes, most: int, log: Log) ->
     except (BadLetter, Refusal) as error:
         log("refused", who=str(who), why=str(error))
         return encode(Letter(REFUSED, {"why": str(error)[:500]}))
+    except OSError as error:  # a full disk, say: nothing is acknowledged
+        log("cannot", who=str(who), why=str(error))
+        return encode(Letter(LATER, {"why": str(error)[:500]}))
 
 
 def opened(data: bytes, most: int, to: str) -> Letter:
-    """The letter that came back; RefusedBy if it says no."""
+    """The letter that came back; RefusedBy if it says no, Unreachable if it cannot be answered now."""
     letter = decode(data, most)
     if letter.kind == REFUSED:
         raise RefusedBy(f"{to} refuses: {str(letter.fields.get('why'))[:500]}")
+    if letter.kind == LATER:
+        raise Unreachable(f"{to} cannot now: {str(letter.fields.get('why'))[:500]}")
     return letter
 
 

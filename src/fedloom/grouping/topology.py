@@ -55,7 +55,11 @@ class Topology:
             )
         if self.kind == "head":
             n_clients = self.cover.shape[1]
-            outside = [n for n, k in enumerate(self.host.tolist()) if not (0 <= k < n_clients and self.cover[n, k])]
+            outside = [
+                n
+                for n, k in enumerate(self.host.tolist())
+                if self.cover[n].any() and not (0 <= k < n_clients and self.cover[n, k])
+            ]
             if outside:
                 raise ValueError(f"the heads of clusters {outside} must be members of their own clusters")
 
@@ -98,6 +102,12 @@ class Topology:
         place = np.where(self.cover.any(axis=0), rank[self.cover.argmax(axis=0)], -1)
         cover = (self.host[:, None] == home[None, :]) & (rank[:, None] == place[None, :])
         return replace(self, cover=cover)
+
+    def without(self, hosts: NDArray[np.int64]) -> "Topology":
+        """The same aggregators, and nobody reports to those on these hosts: who has no other stays idle. If nobody were left,
+        all is as it was."""
+        cover = self.cover & ~np.isin(self.host, hosts)[:, None]
+        return replace(self, cover=cover) if cover.any() and not np.array_equal(cover, self.cover) else self
 
     @property
     def _per_host(self) -> list[int]:

@@ -83,12 +83,14 @@ def alone(view: View, rng: np.random.Generator) -> Topology:
 
 
 def by_contribution(floor: float = FLOOR, metric: str = "index") -> WeighCloud:
-    """Weights G_c of clusters (CAMU, eq. 4)."""
+    """Weights G_c of clusters (CAMU, eq. 4); one that nobody belongs to, as its head is silent, counts nothing."""
 
     def weigh(reports: Reports) -> CloudWeights:
         assert reports.label_counts is not None and reports.cluster is not None
-        w = label_transport(reports.label_counts, metric=metric)[reports.cluster]
-        return CloudWeights(own=0.0, edge=contribution_weights(log_contribution(reports.total, w, floor=floor)))
+        used, edge = reports.total > 0, np.zeros(len(reports.total))
+        w = label_transport(reports.label_counts[reports.cluster[used]], metric=metric)
+        edge[used] = contribution_weights(log_contribution(reports.total[used], w, floor=floor))
+        return CloudWeights(own=0.0, edge=edge)
 
     return weigh
 

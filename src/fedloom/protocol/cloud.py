@@ -144,6 +144,14 @@ class Cloud:
         """A group has lost its state: if it had an order, it needs a new one, under a new ticket."""
         return self.mode.idle(self, group) if group in self.out else []
 
+    def gives_up(self, group: int, *, all_of_it: bool) -> bool:
+        """Aggregators of a group, or all of them, have fallen silent: whether that changes what it reports. A cloud that does not
+        wait has no report of a group of which nobody is left."""
+        awaited = group in self.out
+        if all_of_it and not self.mode.waits:
+            self.out.pop(group, None)
+        return awaited
+
     def memo(self, group: int) -> Memo:
         """What goes down to the group with its models."""
         return Memo(self.out[group], self.version, dict(self.settled), self.n_reports.copy())

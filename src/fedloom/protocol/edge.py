@@ -22,10 +22,12 @@ from fedloom.protocol.flight import Flight
 from fedloom.protocol.messages import (
     Action,
     Arrived,
+    Asleep,
     Begin,
     Due,
     EdgeEvent,
     Gone,
+    Lost,
     Merge,
     Moved,
     OnTheWay,
@@ -139,6 +141,8 @@ class Edge:
                 return self.mode.moved(self, event)
             case Gone():
                 return self.mode.gone(self, event)
+            case Lost():
+                return self._lost(event)
 
     def _is_copy(self, event: Begin) -> bool:
         """An order that was carried out before, or one that another has overtaken."""
@@ -146,6 +150,23 @@ class Edge:
             self.ticket = event.ticket
             return False
         return True
+
+    def _lost(self, event: Lost) -> list[Action]:
+        """Aggregators are not waited for any more. With others of the group left it goes on with them; else the rounds that were
+        to come are over, and it reports what it was handed down, or sleeps if nobody waits for it."""
+        gone = np.isin(self.aggregators, event.aggregators)
+        self.contributed[gone] = self.contributed_last[gone] = False
+        if self.on_time is not None:
+            self.on_time = self.on_time.pick(~np.isin(self.on_time.client, event.client))
+        if not gone.all() and self.rounds_left > 0:
+            return self.mode.gone(self, Gone(event.at_s, event.client))
+        self.n_rounds += self.rounds_left > 0  # so that an alarm of this round is not one of the next
+        self.rounds_left = self.merges_left = 0
+        self.on_time, self.first_comer = None, False
+        if gone.all() and self.may_sleep:
+            self.asleep = True
+            return [Asleep(self.group)]
+        return [self.report(event.at_s)._replace(aggregators=NONE)]
 
     def anew(self) -> "Edge":
         """After the loss of its state: the same group with the same number of rounds, which others count by."""

@@ -14,7 +14,7 @@ from fedloom.protocol.cloud import Cloud, CloudMode
 from fedloom.protocol.device import Devices
 from fedloom.protocol.edge import Edge, EdgeMode
 from fedloom.protocol.flight import Flight
-from fedloom.protocol.messages import Action, Again, Arrived, Gone
+from fedloom.protocol.messages import Action, Again, Arrived, Gone, Lost
 from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import Attendance, Terms
 
@@ -50,9 +50,10 @@ class Federation:
         """Groups without clients take part, as some may come in a later edge round."""
         return self.roster.wander and topology.follow and self.cloud.mode.waits
 
-    def regroup(self, topology: Topology) -> bool:
-        """Take over a topology. Where the cloud does not wait, the groups stay and go on with their rounds; whether they do."""
-        edges = self._new_edges(topology)
+    def regroup(self, topology: Topology, groups: Sequence[Ints] | None = None) -> bool:
+        """Take over a topology. Where the cloud does not wait, the groups stay and go on with their rounds; whether they do.
+        groups: aggregators that open and close together, if they are more than the topology says: some are silent."""
+        edges = self._new_edges(topology, topology.pace_groups() if groups is None else groups)
         before = self._counts() if self.edges else None
         stay = bool(self.edges) and not self.cloud.mode.waits
         if stay:
@@ -131,8 +132,11 @@ class Federation:
 
     def arrived(self, lead: int, at_s: float) -> list[tuple[Edge, Arrived]]:
         """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who has
-        left the federation takes its update along."""
-        found = []
+        left the federation takes its update along. Nothing if it was lost meanwhile."""
+        found: list[tuple[Edge, Arrived]] = []
+        flight = self.roster.working.get(lead)
+        if flight is None or np.isinf(flight.arrives_s).any():
+            return found
         for group, flight, largest in self.roster.parted(lead):
             if group < 0:
                 self.roster.busy_until[flight.client] = at_s
@@ -182,6 +186,28 @@ class Federation:
         complete = self._again(self.roster.forget(clients, at_s))
         return [(edge, Gone(at_s, clients)) for edge in self.edges], complete
 
+    def lost(
+        self, aggregators: Ints, clients: Ints, at_s: float
+    ) -> tuple[list[tuple[Edge, Lost | Gone]], list[Action]]:
+        """Aggregators have fallen silent and are not waited for any more. What clients (m,), and those who were sent from there,
+        are at work on or have brought is forgotten with them. A group whose report is here already stands by it. Which groups are
+        to be told what, and what to do."""
+        theirs = [clients, *(f.client[np.isin(f.host, self.topology.host[aggregators])] for f in self.flights())]
+        for edge in self.edges:
+            if edge.on_time is not None:
+                mine = edge.aggregators[np.isin(edge.aggregators, aggregators)]
+                theirs.append(edge.on_time.client[edge.here.topology.cover[mine][:, edge.on_time.client].any(axis=0)])
+        found = np.unique(np.concatenate(theirs))
+        complete = self._again(self.roster.forget(found, at_s, lost=True))
+        told: list[tuple[Edge, Lost | Gone]] = []
+        for edge in self.edges:
+            mine = edge.aggregators[np.isin(edge.aggregators, aggregators)]
+            if len(mine) and self.cloud.gives_up(edge.group, all_of_it=len(mine) == len(edge.aggregators)):
+                told.append((edge, Lost(at_s, mine, found)))
+            else:
+                told.append((edge, Gone(at_s, found)))
+        return told, complete
+
     def _again(self, leads: Sequence[int]) -> list[Action]:
         """What these clients lead is complete now that others have been taken from it: it is delivered."""
         return [Again(int(self.roster.group_of[lead]), lead) for lead in leads]
@@ -211,8 +237,8 @@ class Federation:
     def _on_time(self) -> Sequence[Flight]:
         return [edge.on_time for edge in self.edges if edge.on_time]
 
-    def _new_edges(self, topology: Topology) -> list[Edge]:
-        found = [(a, np.flatnonzero(topology.cover[a].any(axis=0))) for a in topology.pace_groups()]
+    def _new_edges(self, topology: Topology, groups: Sequence[Ints]) -> list[Edge]:
+        found = [(a, np.flatnonzero(topology.cover[a].any(axis=0))) for a in groups]
         may_be_empty = self.may_be_empty(topology)
         if self.cloud.mode.waits and not may_be_empty:  # else clients may still come
             found = [(aggregators, members) for aggregators, members in found if len(members)]

@@ -82,6 +82,15 @@ class Gone(NamedTuple):
     client: Ints
 
 
+class Lost(NamedTuple):
+    """Aggregators of the group are silent, and nobody waits for them any more: what they made since the model of the cloud is
+    gone, and so is what clients (m,) did or do for them."""
+
+    at_s: float
+    aggregators: Ints
+    client: Ints
+
+
 # Actions of an edge
 
 
@@ -185,5 +194,5 @@ class Score(NamedTuple):
     version: int
 
 
-EdgeEvent = Begin | Open | OnTheWay | Arrived | Due | Moved | Gone
+EdgeEvent = Begin | Open | OnTheWay | Arrived | Due | Moved | Gone | Lost
 Action = Ready | Send | Wake | Again | Merge | RoundOver | Report | Asleep | Down | CloudMerge | Score

@@ -26,6 +26,7 @@ from fedloom.record.report_costs import ledger_section, timeline_section
 from fedloom.record.report_elements import Figures
 from fedloom.record.report_making import making_section, scenario_files
 from fedloom.record.report_maps import labels_section, maps_section
+from fedloom.record.report_measured import measured_section
 from fedloom.record.runs import Run
 from fedloom.record.timeline import ACTIVITIES, timeline_data
 
@@ -37,6 +38,7 @@ SECTIONS = {
     "labels": "Data",
     "timeline": "Timeline",
     "ledger": "Costs",
+    "measured": "Measured",
     "making": "How it was made",
 }
 
@@ -58,6 +60,7 @@ def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None
         "labels": labels_section(runs, figures),
         "timeline": timeline_section(timelines),
         "ledger": ledger_section(runs, figures),
+        "measured": measured_section(runs, figures),
         "making": making_section(runs),
     }
     links = "".join(f'<a href="#{name}">{SECTIONS[name]}</a>' for name, section in sections.items() if section)

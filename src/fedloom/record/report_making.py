@@ -46,12 +46,13 @@ def commands(runs: Sequence[Run]) -> list[str]:
     for file, those in same.items():
         seeds = {method: sorted(run.seed for run in group) for method, group in by_method(those).items()}
         n = len(next(iter(seeds.values())))
-        if all(s == list(range(n)) for s in seeds.values()) and len(those) > 1:
+        simulated = all(run.measured is None for run in those)
+        if simulated and all(s == list(range(n)) for s in seeds.values()) and len(those) > 1:
             methods = shlex.quote(",".join(seeds))
             found.append(f"fedloom compare {file} --methods {methods} --seeds {n}")
         else:
             found += [
-                f"fedloom run {file} --method {shlex.quote(method)} --seed {seed}"
+                f"fedloom {'run' if simulated else 'deploy local'} {file} --method {shlex.quote(method)} --seed {seed}"
                 for method, every in seeds.items()
                 for seed in every
             ]
@@ -91,7 +92,18 @@ def making_section(runs: Sequence[Run]) -> str:
         '<th class="text">started</th><th class="text">folder</th></tr>'
         f"</thead><tbody>{''.join(lines)}</tbody></table></div></details>{details}"
         f"<div class='gap'></div>{facts}</section>"
-        "<footer>Made with FedLoom. Time, energy and traffic are simulated.</footer>"
+        f"<footer>Made with FedLoom. {_what_is_measured(runs)}</footer>"
+    )
+
+
+def _what_is_measured(runs: Sequence[Run]) -> str:
+    deployed = [run for run in runs if run.measured is not None]
+    if not deployed:
+        return "Time, energy and traffic are simulated."
+    which = "" if len(deployed) == len(runs) else f" of {len(deployed)} of {len(runs)} runs"
+    return (
+        f"Time and traffic{which} are measured; energy is that of the fleet’s model for the measured seconds, or of devices’ "
+        "own meters."
     )
 
 

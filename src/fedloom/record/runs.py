@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedloom.gate.words import one_line
 from fedloom.record.files import MANIFEST, FolderError, read_json
+from fedloom.record.measured import MEASURED, read_measured
 from fedloom.record.verify import check_files
 
 if TYPE_CHECKING:
@@ -17,7 +18,15 @@ if TYPE_CHECKING:
 COUNTERS = ("cloud_round", "local_steps", "time_s", "energy_j", "bytes")
 MEASURES = ("accuracy", "rmse")
 PLACES = ("cloud_round", "client", "aggregator", "kind", "host", "x_m", "y_m")
-READ = ("run.json", "metrics.parquet", "topology.parquet", "timeline.parquet", "costs.parquet", "summary.json")
+READ = (
+    "run.json",
+    "metrics.parquet",
+    "topology.parquet",
+    "timeline.parquet",
+    "costs.parquet",
+    "summary.json",
+    MEASURED,
+)
 DISPATCHES = (
     *("cloud_round", "edge_round", "client", "aggregator", "start_s", "compute_s", "upload_s"),
     *("arrival_s", "merged_s", "late", "moved"),
@@ -39,6 +48,7 @@ class Run:
     cells       centre_m (N, D), radius_m (N,) with None for a cell that reaches everybody, server_m (D,)
     origin      the rest of run.json: data, n_params, versions, machine, started
     summary     None until the run is finished
+    measured    predicted beside measured (fedloom.record.measured); None if the run was simulated
     """
 
     path: Path
@@ -53,6 +63,7 @@ class Run:
     origin: dict[str, Any]
     summary: dict[str, Any] | None
     costs: pl.DataFrame | None = None
+    measured: dict[str, Any] | None = None
 
     @property
     def measure(self) -> str:
@@ -103,6 +114,7 @@ def read_run(path: Path | str) -> Run:
         cells=content["cells"],
         origin={key: value for key, value in content.items() if key not in wanted},
         summary=read_json(summary) if summary.exists() else None,
+        measured=read_measured(path),
     )
 
 

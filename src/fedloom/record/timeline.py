@@ -77,6 +77,9 @@ def dispatches(run: Run, cloud_round: int) -> Dispatches:
         name: rows[name].cast(pl.Float64).to_numpy() for name in ("start_s", "compute_s", "upload_s", "arrival_s")
     }
     arrival = column["arrival_s"]
+    if "fetch_s" in rows.columns:  # of a deployed run, it may never have arrived: then as it was predicted
+        ready = column["start_s"] + rows["fetch_s"].cast(pl.Float64).to_numpy() + column["compute_s"]
+        arrival = np.where(np.isfinite(arrival), arrival, ready + column["upload_s"])
     merged = rows["merged_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     merged = np.where(np.isfinite(merged), merged, arrival)  # never merged: it did not wait for anything
     begin = float(column["start_s"].min()) if len(rows) else 0.0

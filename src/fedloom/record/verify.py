@@ -9,10 +9,11 @@ from fedloom.gate.words import one_line
 from fedloom.record.checkpoints import Unbelievable, checkpoint_files, open_checkpoint
 from fedloom.record.files import MANIFEST, REPORT, FolderError, Manifest, State, load_manifest, read_json, state_of
 from fedloom.record.identity import identity_of
+from fedloom.record.measured import MEASURED
 
 RUN, SUMMARY = "run.json", "summary.json"
 TABLES = ("metrics.parquet", "topology.parquet", "timeline.parquet", "costs.parquet")
-LISTED = (RUN, *TABLES, "model.safetensors", SUMMARY, REPORT)
+LISTED = (RUN, *TABLES, "model.safetensors", SUMMARY, REPORT, MEASURED)
 """Files that stand in the manifest if they are there."""
 AGAIN = "repeat the run with --resume, which makes it again from the checkpoint"
 ANEW = "put the right file back, or delete the folder and run it again"

@@ -34,7 +34,8 @@ class Backhaul:
         if not self._cloud.exists:
             return 0.0
         self._held.hand_down(edge.aggregators)
-        return self._carrier.takes_s(self._send(scene.exchange.cloud_down, self._held.different(edge.aggregators)))
+        predicted_s = self._send(scene.exchange.cloud_down, self._held.different(edge.aggregators))
+        return self._carrier.takes_s(edge.group, predicted_s)
 
     def report(self, action: Report, scene: Scene) -> None:
         """A group sends its models to the cloud; where reports share the air, when all are ready to."""

@@ -112,7 +112,9 @@ class Settlement:
             after_jobs = [1 + self._level.get(s, 0) for d, at, _ in model.jobs for s in d.starts_of(at)]
             self._level[model] = max(after_models + after_jobs, default=0)
         dispatches = dict.fromkeys(dispatch for model in self._order for dispatch, _, _ in model.jobs)
-        self._starts = {d: [self._level.get(s, 0) for s in d.starts] for d in dispatches}  # levels
+        self._starts = {  # levels; -1: not known, and of jobs that nobody needs
+            d: [self._level.get(s, 0 if s.settled else -1) for s in d.starts] for d in dispatches
+        }
         self._last = max(self._level.values(), default=-1)
         self._of_level: list[list[Model]] = [[] for _ in range(self._last + 1)]
         for model, level in self._level.items():
@@ -186,7 +188,7 @@ class Settlement:
         handed over by themselves, and memory end it."""
         n_jobs = [0] * (self._last + 1)
         for dispatch, levels in self._starts.items():
-            for level in set(levels):
+            for level in set(levels) - {-1}:
                 n_jobs[level] += len(dispatch.client)
         end, n_models = self.waves + 1, 0
         while end < self._last and max(n_jobs[end - 1], n_jobs[end]) <= most.jobs:

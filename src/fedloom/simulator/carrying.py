@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.fleet import Snapshot
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.book import Model, settle
 from fedloom.simulator.clock import Arrival, Clock, Happening
@@ -21,6 +22,7 @@ from fedloom.simulator.scene import Scene
 from fedloom.training.engine import Engine
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Timepiece(Protocol):
@@ -62,8 +64,9 @@ class Carrier(Protocol):
 
     sent: clients go to work; what the edge is told of it. merged: an aggregator has a new model in place of the one before, and
     that is its recipe. reported: a group sends the models of these aggregators to the cloud, not before at_s; whether the
-    carrier itself tells when they are there. takes_s: how long a way that is predicted to take so long holds up what follows.
-    known: the run that is gone on with had looked at a model.
+    carrier itself tells when they are there. takes_s: how long a group's models from the cloud, which are predicted to take
+    so long, hold up what follows. seen: what the server knows of the fleet when it groups clients, links and seconds a step
+    (K,), where the fleet predicts these. known: the run that is gone on with had looked at a model.
     """
 
     @property
@@ -73,7 +76,8 @@ class Carrier(Protocol):
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay: ...
     def merged(self, part: Part, scene: Scene, model: Model) -> None: ...
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool: ...
-    def takes_s(self, predicted_s: float) -> float: ...
+    def takes_s(self, group: int, predicted_s: float) -> float: ...
+    def seen(self, now: Snapshot, step_s: Floats) -> tuple[Snapshot, Floats]: ...
     def known(self, model: Model) -> None: ...
     def features(self, local: Features) -> Collects: ...
     def computing(self, engine: Engine | None, live: Callable[[], list[Model]]) -> Computes: ...
@@ -100,8 +104,11 @@ class Imagined:
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool:
         return False
 
-    def takes_s(self, predicted_s: float) -> float:
+    def takes_s(self, group: int, predicted_s: float) -> float:
         return predicted_s
+
+    def seen(self, now: Snapshot, step_s: Floats) -> tuple[Snapshot, Floats]:
+        return now, step_s
 
     def known(self, model: Model) -> None:
         settle(model, None)

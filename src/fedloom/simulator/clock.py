@@ -42,7 +42,23 @@ class Left(NamedTuple):
     client: tuple[int, ...]
 
 
-Happening = Opening | Waking | Arrival | Reporting | Delivered | Left
+class Lost(NamedTuple):
+    """The edge server of a cell or the head on a device (kind: edge or head; host) has been silent for too long: nobody waits for
+    it, nor for clients at work on what they cannot do without it."""
+
+    kind: str
+    host: int
+    client: tuple[int, ...]
+
+
+class Back(NamedTuple):
+    """An edge server or head that was lost is there again."""
+
+    kind: str
+    host: int
+
+
+Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back
 
 
 class Clock:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
@@ -37,11 +38,12 @@ from fedloom.protocol.messages import (
     Send,
     Wake,
 )
+from fedloom.protocol.messages import Lost as Silenced
 from fedloom.simulator.agenda import Agenda
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Carrier, Collects, Imagined
-from fedloom.simulator.clock import Arrival, Delivered, Left, Opening, Reporting, Waking
+from fedloom.simulator.clock import Arrival, Back, Delivered, Left, Lost, Opening, Reporting, Waking
 from fedloom.simulator.errands import Errands
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
@@ -51,6 +53,8 @@ from fedloom.simulator.scene import Scene, Scenes
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.world import CloudRound, Decision, World
+
+Ints = NDArray[np.int64]
 
 
 class Driver:
@@ -95,12 +99,16 @@ class Driver:
         self.held = Held(method, world, first, keep_devices)
         self.scenes = Scenes(method, world, self.machines)
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
-        self.regrouping = Regrouping(method, world, self.clock, devices, self.held, self.ledger, features, decisions)
+        self.regrouping = Regrouping(
+            method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
+        )
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
         self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger)
         self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
+        self._lost: set[tuple[str, int]] = set()  # aggregators that are silent, by kind and host
+        self._without: frozenset[tuple[str, int]] = frozenset()  # those that the groups were made without
         self.rounds_before = 0  # edge rounds before this cloud round
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
@@ -163,12 +171,17 @@ class Driver:
         now_s = self.clock.now_s
         match happening:
             case Opening(i):
+                if (
+                    i >= len(machines.edges) or machines.edges[i].rounds_left == 0
+                ):  # its aggregators were lost meanwhile
+                    return
                 index = machines.next_index(i)
                 scene = self._advance(index)
                 attendance = self.scenes.now if self.method.edge.at_once else scene
                 self._tell(i, Open(now_s, index - 1, attendance))
             case Waking(i, edge_round):
-                self._tell(i, Due(now_s, edge_round))
+                if i < len(machines.edges):  # else it is of a group that is no more
+                    self._tell(i, Due(now_s, edge_round))
             case Arrival(lead):
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
@@ -177,15 +190,48 @@ class Driver:
                     self._tell(edge.group, event)
             case Left(client):
                 told, actions = machines.gone(np.array(client), now_s)
+                self.held.withdraw(client)
                 for edge, gone in told:
                     self._tell(edge.group, gone)
                 self._perform(actions)
-            case Reporting(i):
+            case Lost(kind, host, client):
+                self._lost.add((kind, host))
+                self._lose(kind, host, np.array(client, dtype=np.int64))
+            case Back(kind, host):
+                self._lost.discard((kind, host))
+                self._take_back()
+            case Reporting(i) if i in machines.cloud.out:  # else its aggregators were lost meanwhile
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
                 self._perform(machines.cloud.reported(i, now_s))
+            case Reporting():
+                pass
             case _:
                 assert_never(happening)
+
+    def _lose(self, kind: str, host: int, clients: Ints) -> None:
+        """Aggregators are silent: the federation goes on without them and their clients."""
+        machines, topology = self.machines, self.machines.topology
+        aggregators = np.flatnonzero((topology.host == host) & (topology.kind == kind))
+        if not len(aggregators):
+            return
+        told, actions = machines.lost(aggregators, clients, self.clock.now_s)
+        self.scenes.lost |= {(kind, host)}
+        machines.move(self.scenes.again())
+        for edge, event in told:
+            self.held.withdraw(event.client.tolist())
+            if isinstance(event, Silenced):
+                self.held.lose(event.aggregators)
+            self._tell(edge.group, event)
+        self._perform(actions)
+
+    def _take_back(self) -> None:
+        """Aggregators are there again: their clients are back in the next cloud round, and where that is not waited for now."""
+        if self.method.cloud.waits:
+            return
+        self.scenes.lost = frozenset(self._lost)
+        self.machines.move(self.scenes.again())
+        self._wake(self.scenes.now)
 
     def _tell(self, group: int, event: EdgeEvent) -> None:
         self._perform(self.machines.edges[group].handle(event))
@@ -252,29 +298,43 @@ class Driver:
         machines, before = self.machines, self._snapshot
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
+        changed = not self._without == self.scenes.lost == self._lost
+        self._without = self.scenes.lost = frozenset(self._lost)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
+            if changed:
+                machines.move(self.scenes.again())
+                self._wake(self.scenes.now)
             self._wake(self._advance(index))
             return
         now = self._snapshot = self.world.fleet.snapshot(g, index)
         when = self.method.group.when
         due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
-        if now is before and not due:
+        if now is before and not due and not changed:
             return
-        moved, follow = _has_moved(before, now), bool(machines.edges) and machines.topology.follow
+        moved, follow = _has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            self._regroup(self.regrouping.decide(g, now, self.agenda.periods()))
+            self._regroup(self.regrouping.decide(g, self._there(now), self.agenda.periods()))
         elif moved and when == "once" and follow and not machines.roster.wander:
-            self._regroup(machines.topology.at_home(now.home))
+            self._regroup(self.scenes.base.at_home(now.home))
+        elif changed:
+            self._regroup(self.scenes.base)
         scene = self.scenes.enter(index, self.regrouping.allotment.power_w)
         machines.enter(scene)
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
             self._wake(scene, [edge])
 
+    def _there(self, now: Snapshot) -> Snapshot:
+        """The snapshot in which devices that are silent heads take no part."""
+        heads = [host for kind, host in self._lost if kind == "head"]
+        return replace(now, active=now.active & ~np.isin(np.arange(len(now.active)), heads)) if heads else now
+
     def _regroup(self, topology: Topology) -> None:
-        if not self.machines.regroup(topology):
-            self.held.regroup(topology)
-        self.held.follow(topology)
+        self.scenes.base = topology
+        present = self.scenes.present(topology)
+        if not self.machines.regroup(present, topology.pace_groups()):
+            self.held.regroup(present)
+        self.held.follow(present)
 
     def _advance(self, index: int) -> Scene:
         """The scene of a running edge round that a group opens. If it is the newest, clients are there now."""

@@ -96,6 +96,15 @@ class Held:
                 steps = max(self.model.steps, own.steps)
                 self.edges[n] = combine([(self.model, 1 - share), (own, share)], [], steps=steps)
 
+    def lose(self, aggregators: Ints) -> None:
+        """What aggregators made since they were last handed a model is gone: they have that again; without a cloud, what they
+        showed last."""
+        if self._method.cloud.exists:
+            self.hand_down(aggregators)
+            return
+        for n in aggregators.tolist():
+            self.edges[n] = self.reported[n]
+
     def different(self, aggregators: Ints) -> Ints:
         """One of the aggregators on each host for every model that differs from the others there: what has to be sent."""
         host = self.topology.host
@@ -126,6 +135,11 @@ class Held:
         """Clients go to train."""
         if self._keep_last:
             self.last |= {int(k): dispatch.result(j) for j, k in enumerate(clients)}
+
+    def withdraw(self, clients: Sequence[int]) -> None:
+        """What clients were sent to train is not waited for: perhaps they never did."""
+        for k in clients:
+            self.last.pop(k, None)
 
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""

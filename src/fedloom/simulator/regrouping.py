@@ -3,7 +3,7 @@
 Groupings that were decided on features are kept, so that the clock can be run again without training.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -26,6 +26,7 @@ from fedloom.simulator.ledger import NOBODY, Ledger, Note, Shares
 from fedloom.simulator.world import Decision, World
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Regrouping:
@@ -42,9 +43,10 @@ class Regrouping:
         ledger: Ledger,
         features: Collects | None,
         decisions: Mapping[int, Decision] | None,
+        seen: Callable[[Snapshot, Floats], tuple[Snapshot, Floats]],
     ) -> None:
         self._method, self._world, self._devices, self._held, self._ledger = method, world, devices, held, ledger
-        self._clock, self._features = clock, features
+        self._clock, self._features, self._seen = clock, features, seen
         self._pass_steps = world.pass_steps
         self.decisions: dict[int, Decision] = dict(decisions or {})
         self.allotment = Allotment()
@@ -57,11 +59,12 @@ class Regrouping:
 
     def decide(self, cloud_round: int, now: Snapshot, periods: Periods) -> Topology:
         """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
-        step_s = now.step_seconds(self._world.batch_size, self._world.n_samples)
-        self._cloud_round, self._now, self._step_s, self._periods = cloud_round, now, step_s, periods
+        predicted_s = now.step_seconds(self._world.batch_size, self._world.n_samples)
+        self._cloud_round, self._now, self._step_s, self._periods = cloud_round, now, predicted_s, periods
+        known, step_s = self._seen(now, predicted_s)
         view = View(
             needs=self._method.needs,
-            _snapshot=now,
+            _snapshot=known,
             cloud_round=cloud_round,
             all_n_samples=self._world.n_samples,
             all_label_counts=self._world.label_counts,

@@ -93,7 +93,8 @@ def make_scene(
 class Scenes:
     """The scenes of a run, by running edge round, from 1. now: the newest that anybody has opened; newest: its number.
 
-    Clients may move between edge rounds, busy or not, and groups may be in different ones.
+    Clients may move between edge rounds, busy or not, and groups may be in different ones. base: who aggregates with whom; lost:
+    aggregators, by kind and host, to whom nobody can report now.
     """
 
     def __init__(self, method: Method, world: World, machines: Machines) -> None:
@@ -102,6 +103,8 @@ class Scenes:
         self._first_index = self.newest = self.cloud_round = 0
         self._home: Ints | None = None
         self.handovers = 0
+        self.base: Topology
+        self.lost: frozenset[tuple[str, int]] = frozenset()
         self.now: Scene
 
     def enter(self, index: int, power_w: Floats | None) -> Scene:
@@ -110,6 +113,17 @@ class Scenes:
         self._kept, self._first_index = {}, index
         self.show(index, self.at(index))
         return self.now
+
+    def again(self) -> Scene:
+        """The newest scene with those who are lost now."""
+        self._kept = {}
+        self.now = self.at(self.newest)
+        return self.now
+
+    def present(self, topology: Topology) -> Topology:
+        """A topology without aggregators that are lost."""
+        hosts = [host for kind, host in sorted(self.lost) if kind == topology.kind]
+        return topology.without(np.array(hosts, dtype=np.int64)) if hosts else topology
 
     def show(self, index: int, scene: Scene) -> None:
         """The newest scene; counts the clients that have changed their homes."""
@@ -125,7 +139,7 @@ class Scenes:
         If clients neither follow their homes nor report to the cloud itself, moves count from the next cloud round on.
         """
         if index not in self._kept:
-            topology, wander = self._machines.topology, self._machines.roster.wander
+            topology, wander = self.base, self._machines.roster.wander
             stays = wander and not topology.follow and topology.kind != "cloud"
             snapshot = self._world.fleet.snapshot(self.cloud_round, self._first_index if stays else index)
             same = next((scene for scene in reversed(self._kept.values()) if scene.snapshot is snapshot), None)
@@ -135,9 +149,9 @@ class Scenes:
         return self._kept[index]
 
     def _new(self, snapshot: Snapshot) -> Scene:
-        base, world = self._machines.topology, self._world
+        base, world = self.base, self._world
         stays = not (base.follow and self._machines.roster.wander)
-        topology = base if stays else base.at_home(snapshot.home)
+        topology = self.present(base if stays else base.at_home(snapshot.home))
         scene = make_scene(
             snapshot,
             topology,

@@ -26,6 +26,7 @@ from fedloom.data.loaders import load
 from fedloom.deployment import letters
 from fedloom.deployment.bundles import Bundle, parse_bundle
 from fedloom.deployment.journal import Journal
+from fedloom.deployment.took import Took
 from fedloom.fleet import placement
 from fedloom.fleet.table import read_fleet, read_gradients
 from fedloom.gate import Refused, arrays, json_text, mat, yaml_text
@@ -464,7 +465,7 @@ def _journal_bytes() -> bytes:
     journal = Journal(path, "ab12")
     journal.happens(1.5, Opening(2))
     journal.happens(2.5, Delivered((1, 2), (3, 4)))
-    journal.took(1, 3, [0.1, 0.2, 0.3])
+    journal.measured(1, 3, Took(0.1, 0.2, 0.3, None, 4, 4))
     journal.confirms("m-4")
     journal.close()
     return path.read_bytes()

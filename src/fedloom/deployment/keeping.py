@@ -1,0 +1,134 @@
+"""What a node keeps and hands out: values by name, in its store; whoever wants one that is not there yet waits for it.
+
+A device sends its updates (`put`), and everybody asks for models (`fetch`). An update is kept before it is acknowledged; what is
+no row of this federation's model, or comes from somebody else than its owner, is refused.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.deployment import naming
+from fedloom.deployment.letters import BadLetter, Letter
+from fedloom.deployment.logs import Log
+from fedloom.deployment.naming import Identity
+from fedloom.deployment.store import Store
+from fedloom.deployment.transport import Refusal
+
+Row = NDArray[np.float32]
+MOST_HELD = 64  # updates of one device at a station; more are not waited for
+MOST_MERGED = 10_000
+WAIT_S = 20.0  # an answer may be held back so long for something to come
+LOOK_S = 0.5  # what is waited for is looked for so often, also if nobody says that it has come
+
+
+class Keeping:
+    """name: whose. find: a row by its name, where it is not in the store. merged: the last updates that were merged here: they do
+    not come again."""
+
+    def __init__(self, name: str, store: Store, log: Log, n_params: int, find: Callable[[str], Row | None]) -> None:
+        self.name, self.store, self.log, self.n_params, self._find = name, store, log, n_params, find
+        self._changed = asyncio.Condition()
+        self.merged: deque[str] = deque(maxlen=MOST_MERGED)
+
+    async def handle(self, who: Identity, letter: Letter) -> Letter:
+        """Answers to `fetch` and `put`; who: as its certificate says."""
+        match letter.kind:
+            case "fetch":
+                return await self._fetched(letter)
+            case "put":
+                return await self._taken(who, letter)
+        raise Refusal(f"{self.name} does not know letters of the kind {letter.kind[:50]!r}")
+
+    async def _fetched(self, letter: Letter) -> Letter:
+        name = _value(letter)
+        if not name.startswith("m-"):
+            raise Refusal(f"only models are handed out, and {name} is what a device has trained")
+        wait_s = letter.number("wait_s", least=0, most=WAIT_S)
+        began_s = time.monotonic()
+        row = await self._soon(name, wait_s)
+        fields = {"there": row is not None, "held_s": time.monotonic() - began_s}
+        return Letter("row", fields, {} if row is None else {"row": row})
+
+    async def _taken(self, who: Identity, letter: Letter) -> Letter:
+        name = _value(letter)
+        row = letter.arrays.get("row")
+        if name[0] not in "us":
+            raise Refusal(f"{self.name} takes updates, and {name} is none")
+        if who.role != "device" or naming.client_of(who.name) != naming.owner(name):
+            raise Refusal(f"{name} is to be sent by device-{naming.owner(name)} and nobody else")
+        self.check_row(name, row)
+        assert row is not None
+        if name not in self.store:
+            if name in self.merged:
+                self.log("refused", who=str(who), why=f"{name} is of an old round")
+                return Letter("taken", {"wanted": False})
+            prefix = f"{name[0]}-{naming.owner(name)}-"
+            if sum(held.startswith(prefix) for held in self.store.names) >= MOST_HELD:
+                raise Refusal(f"{MOST_HELD} updates of {who.name} are here already and not merged; it sends too many")
+            await self.keep(name, row)
+        return Letter("taken", {"wanted": True})
+
+    def check_row(self, name: str, row: NDArray[Any] | None) -> None:
+        """Refuse what is no row of this federation's model."""
+        if row is None or row.dtype != np.float32 or row.shape != (self.n_params,):
+            came = "nothing" if row is None else f"{row.dtype} of shape {row.shape}"
+            raise Refusal(f"{name} must be {self.n_params} numbers of float32, got {came}")
+
+    async def keep(self, name: str, array: NDArray[Any]) -> None:
+        """Keep a value and tell those who wait for it."""
+        await asyncio.to_thread(self.store.put, name, array)
+        await self.stir()
+
+    async def hold(self, name: str, array: NDArray[Any]) -> None:
+        """Have a value that can be made again: nobody need wait until it is on disk."""
+        self.store.hold(name, array)
+        await self.stir()
+
+    async def saved(self, *names: str) -> None:
+        """Until these are on disk."""
+        await asyncio.gather(*(asyncio.to_thread(self.store.save, name) for name in names))
+
+    async def stir(self) -> None:
+        """Something may be there now that somebody waits for."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    def have_merged(self, names: Iterable[str]) -> None:
+        """These updates are in a model."""
+        self.merged.extend(name for name in names if name[0] in "us")
+
+    def here(self, name: str) -> Row | None:
+        """A value, if it is here."""
+        return self.store[name] if name in self.store else self._find(name)
+
+    async def need(self, name: str) -> Row:
+        """A value, as soon as it is here."""
+        while (row := await self._soon(name, WAIT_S)) is None:
+            self.log("waiting", value=name)
+        return row
+
+    async def _soon(self, name: str, wait_s: float) -> Row | None:
+        """A value, if it is here within so many seconds."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + wait_s
+        while (row := self.here(name)) is None and (left_s := end_s - loop.time()) > 0:
+            try:
+                async with asyncio.timeout(min(left_s, LOOK_S)), self._changed:
+                    if self.here(name) is None:
+                        await self._changed.wait()
+            except TimeoutError:
+                pass
+        return row
+
+
+def _value(letter: Letter) -> str:
+    name = letter.word("name")
+    if not naming.is_value(name):
+        raise BadLetter(f"{name[:50]!r} is no name of a value")
+    return name
