@@ -100,7 +100,10 @@ class Chance:
             self.foresee(max(at_s, self.now_s) + self.soon_s(), Reporting(group))
         return True
 
-    def takes_s(self, predicted_s):
+    def seen(self, now, step_s):
+        return now, step_s
+
+    def takes_s(self, group, predicted_s):
         return self.soon_s() if self._boxed else 0.0
 
     def known(self, model):
