@@ -7,6 +7,7 @@ from deployment.federation import simulated
 from fedloom.deployment.recorded import Recorded
 from fedloom.flower.server import RUN
 from fedloom.simulator import Scenario, Simulation, make_method
+from fedloom.simulator.setting import make_setting
 from flower.runs import grid_of, row_of, run
 from small import for_method
 
@@ -36,8 +37,9 @@ def test_where_time_decides_the_model_is_that_of_a_simulation_with_the_recorded_
     scenario, method = for_method(name, cloud_rounds=2)
     journal = tmp_path / "journal"
     deployed = row_of(run(scenario, method, grid_of(scenario, method, slow={2: 0.3}), journal=journal))
-    made = make_method(method)
-    simulation = Simulation(Scenario.model_validate(scenario), made, n_workers=1, carrier=Recorded(made, journal, RUN))
+    chosen, made = Scenario.model_validate(scenario), make_method(method)
+    carrier = Recorded(made, journal, RUN, make_setting(chosen, made, 0).world.model_bits)
+    simulation = Simulation(chosen, made, n_workers=1, carrier=carrier)
     for _ in simulation.rounds():
         pass
     assert np.array_equal(deployed, simulation.result().row)

@@ -23,14 +23,15 @@ AGAIN_S = 1.0
 
 class Silence:
     """patience_s: after so many seconds without a word a node is not waited for; None: it always is. quorum: share of those
-    sent together who must be left."""
+    sent together who must be left. cut_off_s: if nobody was heard of for so long, the cloud was cut off; infinite where nodes
+    only speak when they are done."""
 
     def __init__(self, patience_s: float | None, quorum: float) -> None:
         if patience_s is not None:
             _check.positive("patience_s", patience_s)
         if not 0 <= quorum <= 1:
             raise ValueError(f"quorum must be between 0 and 1, got {quorum:g}")
-        self.patience_s, self.quorum = patience_s, quorum
+        self.patience_s, self.quorum, self.cut_off_s = patience_s, quorum, CUT_OFF_S
         self.heard: dict[str, float] = {}
         self._waiting: Counter[str] = Counter()  # questions of a node that are not answered yet
         self._began = self._last = time.monotonic()
@@ -41,7 +42,7 @@ class Silence:
         if node == naming.CLOUD:
             return
         now = time.monotonic()
-        if now - self._last > CUT_OFF_S:
+        if now - self._last > self.cut_off_s:
             self._began = now
         self.heard[node] = self._last = now
 

@@ -1,6 +1,7 @@
 """A method of FedLoom as a strategy of Flower: used in a ServerApp as Flower's own are, with `start`."""
 
 import logging
+import math
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -123,6 +124,7 @@ class FedLoom(Strategy):
         book = Journal(journal, RUN)
         patience = {"patience_s": timeout_s, "quorum": self.quorum}
         conductor = Conductor(self.method, book, Store(None, RUN), task.layout.n_values, **patience)
+        conductor.silence.cut_off_s = math.inf  # nodes speak only when they are done
         result = Result()
         post.start(conductor, task)
         try:
