@@ -58,6 +58,7 @@ def test_without_memory_and_with_rate_one_the_step_is_taken_to_the_bit():
         (lambda: Momentum(beta=1.0), "beta must be at least 0 and less than 1, got 1"),
         (lambda: Momentum(lr=0.0), "lr"),
         (lambda: Adam(tau=0.0), "tau"),
+        (lambda: Yogi(tau=1e300), "tau must be at most 1e\\+06, as steps are small, got 1e\\+300"),
         (lambda: Yogi(beta_1=-0.1), "beta_1 must be at least 0 and less than 1"),
         (lambda: Adam(beta_2=1.5), "beta_2 must be at least 0 and less than 1"),
     ],

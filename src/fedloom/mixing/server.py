@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from fedloom import _check
 
 Floats = NDArray[np.float64]
+MOST_TAU = 1e6
 
 
 class ServerStep(Protocol):
@@ -142,6 +143,8 @@ def stepped(then: ServerStep, old: Floats, merged: Floats, before: Sequence[Floa
 def _checked(then: _Adaptive) -> None:
     _check.positive("lr", then.lr)
     _check.positive("tau", then.tau)
+    if then.tau > MOST_TAU:
+        raise ValueError(f"tau must be at most {MOST_TAU:g}, as steps are small, got {then.tau:g}")
     _share("beta_1", then.beta_1)
 
 
