@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from worlds import adding
 
 from fedloom.methods import METHODS
 from fedloom.simulator import Simulation, make_method, scenario
-from fedloom.simulator.book import settle
+from fedloom.simulator.book import Dispatch, Model, combine, settle
 from fedloom.training.chain import Limits
 from fedloom.training.engine import Jobs
 from fedloom.training.native import NativeEngine
@@ -125,3 +126,12 @@ def test_chains_end_where_too_many_models_would_be_made(monkeypatch):
 def test_any_number_of_threads_gives_the_same_bits():
     wanted, _ = run("hhfl", CountedChains, edge_rounds=4, n_workers=1)
     assert_same(run("hhfl", CountedChains, edge_rounds=4, n_workers=3)[0], wanted)
+
+
+def test_what_nobody_needs_need_not_be_known():
+    """After a restart the starts of jobs that are merged already have no rows."""
+    gone, known = Model(None), Model(np.array([2.0], dtype=np.float32))
+    two, at = np.array([0, 1]), np.array([1])
+    dispatch = Dispatch([gone, known], two, two, np.array([3, 3]), np.array([0, 0]))
+    target = combine([], [(dispatch, at, np.ones(1))], steps=3)
+    assert settle(target, adding(10.0, 1.0)).tolist() == [5.0]  # 2 + 3 steps of 1

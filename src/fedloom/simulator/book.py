@@ -252,9 +252,7 @@ class _Gathered:
         self._slots = slots
         self._first: dict[Dispatch, int] = {}  # the number of its first job
         self._begin: list[int] = []  # of each dispatch, its first start
-        self._starts: list[
-            tuple[int, int, int]
-        ] = []  # slot, wave (negative: not in this chain), steps in the model's history
+        self._starts: list[tuple[Model, int]] = []  # and wave (negative: not in this chain)
         self._n_jobs = 0
         self._uses: list[tuple[int, int, Ints, Floats]] = []
 
@@ -265,14 +263,14 @@ class _Gathered:
             first = self._first[dispatch] = self._n_jobs
             self._n_jobs += len(dispatch.client)
             self._begin.append(len(self._starts))
-            for start, w in zip(dispatch.starts, waves):
-                self._starts.append((self._slots.of(start) if w >= 0 else -1, w, start.steps))
+            self._starts += zip(dispatch.starts, waves)
         self._uses.append((target, first, at, weights))
 
     def arrays(self, n_targets: int) -> tuple[Jobs, Ints, Mix]:
         """The jobs that count for somebody, their waves, and for whom they count."""
         dispatches = list(self._first)
-        slot, wave, steps = np.array(self._starts, dtype=np.int64).T
+        wave = np.array([w for _, w in self._starts], dtype=np.int64)
+        steps = np.array([model.steps for model, _ in self._starts], dtype=np.int64)
         start = np.concatenate([d.start for d in dispatches]) + np.repeat(
             self._begin, [len(d.client) for d in dispatches]
         )
@@ -286,7 +284,7 @@ class _Gathered:
         used = np.zeros(self._n_jobs, dtype=np.bool_)
         used[job] = True
         jobs = Jobs(
-            start=slot[start],
+            start=self._slots_of(start[job])[start],
             client=np.concatenate([d.client for d in dispatches]),
             n_steps=np.concatenate([d.n_steps for d in dispatches]),
             first_step=np.concatenate([d.first_step for d in dispatches]),
@@ -296,6 +294,13 @@ class _Gathered:
             which = np.flatnonzero(used)
             jobs, start, job = jobs.pick(which), start[which], (np.cumsum(used) - 1)[job]
         return jobs, wave[start], Mix(n_targets=n_targets, target=target, job=job, weight=weight)
+
+    def _slots_of(self, needed: Ints) -> Ints:
+        """Slots of the starts, -1 for those that no job needs: after a restart their rows may not be known."""
+        slot = np.full(len(self._starts), -1)
+        for i in np.unique(needed).tolist():
+            slot[i] = self._slots.of(self._starts[i][0])
+        return slot
 
 
 def settle(target: Model, engine: Engine | None, batches: list[int] | None = None) -> Row | None:
