@@ -29,7 +29,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 CANNOT = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
 
 State = dict[str, Any] | None  # {"bytes": size, "sha256": digest}; None: not there
-Content = bytes | Callable[[Path], None]
+Content = bytes | Callable[[Path], object]
 """Of a file; or, if it may be larger than memory, what writes it to a path."""
 
 

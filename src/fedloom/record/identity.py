@@ -7,11 +7,11 @@ the version of fedloom's numbers and the libraries that draw or train.
 
 import hashlib
 import json
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedloom._versions import version_of
 from fedloom.numbers import NUMBERS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
         "data": data.name,
         "n_params": simulation.n_params,
         "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
-        "numbers": {"fedloom": NUMBERS, "numpy": _minor(np.__version__), "torch": _minor(metadata.version("torch"))},
+        "numbers": {"fedloom": NUMBERS, "numpy": _minor(np.__version__), "torch": _minor(version_of("torch"))},
         "placement": digest_of(simulation.world.fleet.snapshot(0).position_m),
         "samples": digest_of(data.y_train, *simulation.parts),
         "inputs": digest_of(data.x_train, data.x_test, data.y_test, np.array(data.scale), *users),
