@@ -152,7 +152,7 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
     bundle, folder, log, method = role.bundle, role.folder, role.log, role.method
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
-    revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED))
+    revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED), lambda why: log("cannot", why=why))
     own = own_task(bundle.task, bundle.name)
     n_params = rows.n_values(make_setting(role.scenario, method, bundle.seed, **own).model)
     conductor = Conductor(
