@@ -16,7 +16,7 @@ from fedloom.deployment.naming import CLOUD, Identity
 from fedloom.deployment.orders import Order
 from fedloom.deployment.store import Store
 from fedloom.deployment.took import NOTHING, Traffic
-from fedloom.deployment.transport import Desk, Link, RefusedBy, Unreachable, until_reached
+from fedloom.deployment.transport import Desk, Link, Unreachable, until_reached
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
 
@@ -123,7 +123,7 @@ class Node:
                 except OSError as error:  # a full disk, say: nothing is acknowledged, and it is tried again
                     self.log("cannot", order=order["id"], why=str(error))
                     await asyncio.sleep(AGAIN_S)
-        except (ValueError, RefusedBy, KeyError) as error:
+        except Exception as error:  # own code may raise anything
             failed = f"{type(error).__name__}: {error}"
             self.log("failed", order=order["id"], why=failed)
             await asyncio.sleep(AGAIN_S)  # it is perhaps given again
