@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from fedloom import _check
 from fedloom._settings import Row, Settings
 from fedloom.deployment.certificates import Authority, Credentials, check_credentials, fingerprint, write_secret
 from fedloom.deployment.naming import CLOUD, identity_of
@@ -24,6 +25,7 @@ from fedloom.deployment.plans import Clusters
 from fedloom.gate import Refused, files, json_text
 from fedloom.gate.words import one_line, shown
 from fedloom.record.files import write_whole
+from fedloom.training.choose import ENGINES
 
 BUNDLE, REVOKED, AUTHORITY, ISSUED = "bundle.json", "revoked.json", "ca", "issued.json"
 FORMAT = 1
@@ -66,6 +68,12 @@ class Bundle(Settings):
         for name in roster:
             identity_of(name)
         return roster
+
+    @field_validator("engine")
+    @classmethod
+    def _is_an_engine(cls, engine: str) -> str:
+        _check.one_of("engine", engine, ENGINES)
+        return engine
 
     def save(self, folder: Path, credentials: Credentials) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -124,8 +132,6 @@ def make_bundles(
         raise ValueError(f"{folder} is not empty; keys are not overwritten: choose another folder or delete it")
     content = json.dumps([scenario, method, seed], sort_keys=True).encode()
     run = hashlib.sha256(content + secrets.token_bytes(16)).hexdigest()[:32]
-    authority = Authority.new(run)
-    authority.save(folder / AUTHORITY)
     shared = Bundle(
         name=CLOUD,
         run=run,
@@ -141,6 +147,8 @@ def make_bundles(
         clusters=clusters,
         meter=meter,
     )
+    authority = Authority.new(run)
+    authority.save(folder / AUTHORITY)
     _write_prints(folder / REVOKED, {})
     _issue(folder, authority, {name: _of(shared, name) for name in (CLOUD, *roster)})
     return shared
