@@ -9,9 +9,11 @@ import yaml
 
 from deployment.processes import bundles
 from deployment.test_commands import said
-from fedloom.deployment import certificates
+from fedloom.cli.ends import explained
+from fedloom.deployment import certificates, roles
 from fedloom.deployment.bundles import RevokedList, add_node, read_bundle, revoke_node
 from fedloom.deployment.certificates import fingerprint
+from fedloom.deployment.transport import RefusedBy
 from small import for_method
 
 
@@ -119,6 +121,20 @@ def test_a_list_of_revoked_ones_that_is_half_copied_does_not_shut_everybody_out(
     path.write_text(whole)
     revoke_node(folder, "device-2")
     assert len(revoked()) == 2
+
+
+def test_two_processes_do_not_run_with_one_bundle(folder, monkeypatch):
+    monkeypatch.setattr(roles, "LOCK_S", 0.2)
+    with roles._alone(folder / "cloud"), pytest.raises(ValueError, match="another process runs with the bundle"):
+        roles.run_role(folder / "cloud")
+    assert not (folder / "cloud" / "state").exists()
+
+
+def test_who_is_refused_is_told_in_one_line():
+    assert explained(RefusedBy("cloud refuses: the certificate is revoked")) == (
+        "cloud refuses: the certificate is revoked",
+        1,
+    )
 
 
 def test_bundles_are_not_written_where_a_file_is(tmp_path):
