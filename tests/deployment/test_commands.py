@@ -141,6 +141,16 @@ def test_nobody_answers_says_what_to_start(scenario, tmp_path):
         said("status", tmp_path / "all" / "device-0")
 
 
+def test_there_is_nothing_to_go_on_with(scenario, tmp_path):
+    with pytest.raises(ValueError, match=r"is no bundle: bundle\.json is missing"):
+        said("deploy", "local", scenario, "--resume", "--out", tmp_path / "all")
+    with pytest.raises(ValueError, match="--resume is without --shape"):
+        said("deploy", "local", scenario, "--resume", "--shape", "--out", tmp_path / "all")
+    said("deploy", "init", scenario, "-m", "fedavg", "--seed", "3", "--out", tmp_path / "all")
+    with pytest.raises(ValueError, match="is of the method fedavg with seed 3"):
+        said("deploy", "local", scenario, "-m", "fedavg", "--resume", "--out", tmp_path / "all")
+
+
 @pytest.mark.slow
 def test_own_data_and_model_run_as_processes_with_the_simulators_bits(scenario, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(EXAMPLES))

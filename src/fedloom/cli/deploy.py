@@ -197,6 +197,7 @@ def local(
     plan: PlanFile = None,
     meter: Meter = None,
     engine: EngineName = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a federation that was stopped.")] = False,
 ) -> None:
     """Start everything on this machine as processes, watch it, and leave the usual record and report."""
     _need_extra()
@@ -218,7 +219,7 @@ def local(
         engine=engine,
     )
     name = f"deployed-{folder_name(scenario or 'plan')}-{folder_name(method)}-s{seed}"
-    run_here(folder or Path("runs") / name, wanted, quiet=quiet, shape=shape)
+    run_here(folder or Path("runs") / name, wanted, quiet=quiet, shape=shape, resume=resume)
 
 
 def _need_extra() -> None:

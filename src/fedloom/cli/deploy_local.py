@@ -16,8 +16,19 @@ from fedloom.deployment.roles import LOG, RECORD
 from fedloom.deployment.shaping import Network, check_means, network
 
 
-def run_here(folder: Path, wanted: Wanted, *, quiet: bool, shape: bool) -> None:
-    """Bundles in a folder, and all nodes on this machine: on loopback, or, shaped, each in a network of its own."""
+def run_here(folder: Path, wanted: Wanted, *, quiet: bool, shape: bool, resume: bool = False) -> None:
+    """Bundles in a folder, and all nodes on this machine: on loopback, or, shaped, each in a network of its own. resume: with
+    the bundles that are there, where it was."""
+    if resume and shape:
+        raise ValueError("--resume is without --shape: networks are gone when a run ends; begin anew in another folder")
+    if resume:
+        bundle, _ = read_bundle(folder / CLOUD)
+        if (bundle.method, bundle.seed) != (wanted.method, wanted.seed):
+            raise ValueError(
+                f"{folder} is of the method {bundle.method} with seed {bundle.seed}; give these, or another --out"
+            )
+        watch(folder, bundle, quiet=quiet)
+        return
     if not shape:
         cast = cast_of(wanted)
         watch(folder, write_bundles(folder, wanted, cast, addresses_of(cast, {}, None)), quiet=quiet)
@@ -45,7 +56,7 @@ def watch(folder: Path, bundle: Bundle, *, quiet: bool, made: Network | None = N
                 ended = [name for name, process in processes.running.items() if process.exitcode is not None]
                 live.update(table_of(asked(bundle, credentials), ended), refresh=True)
             time.sleep(LOOK_S)
-    record = folder / RECORD if (folder / RECORD).exists() else folder / CLOUD / RECORD
+    record = folder / CLOUD / RECORD
     report = write_report([read_run(record)], record / "report.html")
     summary = json.loads((record / "summary.json").read_text())
     accuracy = summary["final"].get("accuracy")
