@@ -16,6 +16,7 @@ from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Task
+from fedloom.training.in_place import relu_in_place
 from fedloom.training.models import as_module
 from fedloom.training.rule import LocalRule
 
@@ -28,6 +29,7 @@ class Trainer:
     def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
         self.task, self.rule, self.seed = task, rule, seed
         self.model = copy.deepcopy(as_module(task.model))  # engines may share a task
+        relu_in_place(self.model)
         self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
         self._tensors = [tensor for _, tensor in model_rows.tensors(self.model)]
