@@ -18,6 +18,7 @@ from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Task
 from fedloom.training.in_place import relu_in_place
 from fedloom.training.models import as_module
+from fedloom.training.pooling import pool_by_channels
 from fedloom.training.rule import LocalRule
 
 EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
@@ -30,6 +31,7 @@ class Trainer:
         self.task, self.rule, self.seed = task, rule, seed
         self.model = copy.deepcopy(as_module(task.model))  # engines may share a task
         relu_in_place(self.model)
+        pool_by_channels(self.model)
         self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
         self._tensors = [tensor for _, tensor in model_rows.tensors(self.model)]
