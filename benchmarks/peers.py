@@ -1,15 +1,15 @@
 """How fast whole federated loops are: FedLoom, a bare loop and other simulators, the same training in turns.
 
-    python benchmarks/peers.py                        all cases and turns, then the page: about half an hour on two cores
-    python benchmarks/peers.py --case softmax --turns 1 [--loops bare,fedavg]     one piece; results add up
-    python benchmarks/peers.py --new                  forget earlier results first
-    python benchmarks/peers.py --page                 writes the page from the results that are there
+    python benchmarks/peers.py --new          all from the beginning, then the page: most of an hour on two cores
+    python benchmarks/peers.py                what is still due; --pieces 1: the next piece of it, a minute or less
+    python benchmarks/peers.py --case softmax --loops fedavg,pfl      only pieces of this case, only these loops and the bare one
+    python benchmarks/peers.py --page         writes the page from the results that are there
 
 Every loop is a process of its own (benchmarks/peers/*_loop.py), each in its environment (peers_environments.py), made in
 build/peers or --venvs. All are given the same clients, samples, first model, steps, batch size and learning rate, and train
-FedAvg with all clients; the order of samples is theirs. In a turn all run one after the other, each turn begins with another,
-and speeds are compared within a turn. Seconds are those of whole rounds but the first, by the loop's own clock; memory is
-the largest sum over the process and all its children, pages they share counted once.
+FedAvg with all clients; the order of samples is theirs. In a piece the bare loop and a few others run one after the other, each
+turn begins with another, and speeds are compared within a piece. Seconds are those of whole rounds but the first, by the loop's
+own clock; memory is the largest sum over the process and all its children, pages they share counted once.
 
 Whether they train the same: the driver computes the loss of every final model on all samples (`loss_of`), and compares it with
 that of the bare loop over several seeds, as peers_page.py says. Results go to benchmarks/peers/results.json, the page to
@@ -17,8 +17,10 @@ docs/benchmarks.md.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -62,7 +64,7 @@ class Case:
     checked: int
     rounds: int
     turns: int
-    loops: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]  # the loops of a piece, beside the bare one
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,13 @@ LOOPS = {
     "flgo": Loop("flgo", "flgo_loop.py"),
     "flower": Loop("flower", "flower_loop.py", turns=2),
 }
-ALL = tuple(LOOPS)
-LARGE = ("bare", "fedavg", "hierfedavg", "pfl")
+SMALL = (("fedavg", "hierfedavg", "fedjax", "pfl"), ("fedlab", "flgo"), ("flower",))
+LARGE = (("fedavg",), ("hierfedavg",), ("pfl",))
 CASES = {
-    "softmax": Case("softmax", (1, 28, 28), 57, 5, 20, 0.01, 21, 201, 5, ALL),
-    "lenet5": Case("lenet5", (1, 28, 28), 100, 10, 16, 0.01, 6, 21, 5, ALL),
+    "softmax": Case("softmax", (1, 28, 28), 57, 5, 20, 0.01, 21, 201, 5, SMALL),
+    "lenet5": Case("lenet5", (1, 28, 28), 100, 10, 16, 0.01, 6, 21, 5, SMALL),
     "vgg": Case("vgg", (3, 32, 32), 10, 2, 20, 0.01, 4, 4, 3, LARGE),
-    "resnet18": Case("resnet18", (3, 32, 32), 10, 2, 20, 0.01, 3, 3, 3, LARGE),
+    "resnet18": Case("resnet18", (3, 32, 32), 10, 2, 20, 0.01, 2, 2, 3, LARGE),
 }
 
 
@@ -180,32 +182,22 @@ def _proportional_bytes(pid: int) -> int:
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def run(case: Case, name: str, folder: Path, turn: int, venvs: Path) -> dict[str, Any]:
-    """One loop of one turn; raises RuntimeError with its last words if it does not come to its end."""
+def run(case: Case, name: str, folder: Path, number: int, venvs: Path) -> dict[str, Any]:
+    """One loop of one piece, whose number gives the seed; raises RuntimeError with its last words if it ends early."""
     loop, result = LOOPS[name], f"{name}.npz"
     settings = {
         "model": case.model, "shape": case.shape, "n_outputs": 10, "n_clients": case.n_clients, "n_steps": case.n_steps,
-        "batch_size": case.batch_size, "lr": case.lr, "seed": SEED + turn, "checked_round": case.checked,
+        "batch_size": case.batch_size, "lr": case.lr, "seed": SEED + number, "checked_round": case.checked,
         "n_rounds": case.rounds if loop.quick else case.checked, "result": result,
     }  # fmt: skip
     (folder / "settings.json").write_text(json.dumps(settings))
     python = str(python_of(loop.environment, venvs))
-    command = [python, *loop.before, str(HERE / "peers" / loop.script), str(folder), *loop.arguments]
-    environment = os.environ | ENVIRONMENT | {BEGAN: repr(time.monotonic())}
-    process = subprocess.Popen(
-        command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    output, most = watched(
+        [python, *loop.before, str(HERE / "peers" / loop.script), str(folder), *loop.arguments], folder
     )
-    memory = Memory(process.pid)
-    try:
-        output, _ = process.communicate(timeout=MOST_SECONDS)
-    except subprocess.TimeoutExpired:
-        for pid in reversed(_tree(process.pid)):
-            subprocess.run(["kill", "-9", str(pid)], capture_output=True)
-        output = process.communicate()[0] + f"\nnot over after {MOST_SECONDS} s"
-    most = memory.close()
     said = {line["at"]: line for line in map(json.loads, _lines(output))}
     if "end" not in said:
-        raise RuntimeError(f"{name}: {' | '.join(output.strip().splitlines()[-12:])}")
+        raise RuntimeError(" | ".join(output.strip().splitlines()[-3:]))
     return {
         "first_round_s": round(said["first round"]["seconds"], 3),
         "clients_per_s": round(case.n_clients * said["end"]["rounds"] / said["end"]["seconds"], 3),
@@ -216,26 +208,46 @@ def run(case: Case, name: str, folder: Path, turn: int, venvs: Path) -> dict[str
     }
 
 
+def watched(command: list[str], folder: Path) -> tuple[str, int]:
+    """What a process printed, and the most memory that it and its children had; none of them outlives this call."""
+    environment = os.environ | ENVIRONMENT | {BEGAN: repr(time.monotonic())}
+    process = subprocess.Popen(
+        command, env=environment, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    memory = Memory(process.pid)
+    try:
+        return process.communicate(timeout=MOST_SECONDS)[0], memory.close()
+    except subprocess.TimeoutExpired:
+        return f"not over after {MOST_SECONDS} s", 0
+    finally:
+        memory.close()
+        for pid in _tree(process.pid) if process.poll() is None else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
 def _lines(output: str) -> list[str]:
     return [line for line in output.splitlines() if line.startswith('{"at": ')]
 
 
-def one_turn(case: Case, turn: int, names: list[str], venvs: Path) -> dict[str, Any]:
+def one_piece(case: Case, number: int, names: list[str], venvs: Path) -> dict[str, Any]:
     """All loops one after the other; one that fails is noted with its reason."""
     about = {**conditions(), "processor": processor(), "load": os.getloadavg()[0], "others": busy_share()}
     about["native"] = load_build().__name__.rsplit("_", 1)[1]
-    begin = turn % len(names)
+    begin = number % len(names)
     found, failed = {}, {}
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         write_given(case, folder)
         for name in names[begin:] + names[:begin]:
             try:
-                found[name] = run(case, name, folder, turn, venvs)
+                found[name] = run(case, name, folder, number, venvs)
             except RuntimeError as error:
+                if name == "bare":  # nothing to compare with
+                    raise
                 failed[name] = str(error)
-            print(f"{case.model:10}{turn:3} {name:12}{json.dumps(found.get(name, failed.get(name)))}", flush=True)
-    return {"case": case.model, "turn": turn, **about, "runs": found, "failed": failed}
+            print(f"{case.model:10}{number:3} {name:12}{json.dumps(found.get(name, failed.get(name)))}", flush=True)
+    return {"case": case.model, "number": number, **about, "runs": found, "failed": failed}
 
 
 def busy_share(seconds: float = 1.0) -> float:
@@ -251,10 +263,15 @@ def busy_share(seconds: float = 1.0) -> float:
     return round(1 - idle / total, 3)
 
 
-def due(case: Case, earlier: list[dict[str, Any]], wanted: list[str]) -> list[str]:
-    """The loops of the next turn: those of the case that have not had all their turns."""
-    had = {name: sum(name in turn["runs"] for turn in earlier) for name in LOOPS}
-    return [name for name in case.loops if name in wanted and had[name] < LOOPS[name].turns]
+def due(case: Case, earlier: list[dict[str, Any]], wanted: list[str]) -> list[list[str]]:
+    """The pieces of a case that are left, turn by turn: the wanted loops of each group, after the bare loop."""
+    had = {name: sum(name in piece["runs"] or name in piece["failed"] for piece in earlier) for name in LOOPS}
+    pieces = []
+    for turn in range(case.turns):
+        for group in case.groups:
+            names = [n for n in group if n in wanted and had[n] <= turn < LOOPS[n].turns]
+            pieces += [["bare", *names]] if names else []
+    return pieces
 
 
 def processor() -> str:
@@ -265,23 +282,24 @@ def processor() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--case", choices=CASES, help="only this one")
-    parser.add_argument("--turns", type=int, help="so many more; by default what the case says")
-    parser.add_argument("--loops", default=",".join(LOOPS), help="only these, by commas")
+    parser.add_argument("--loops", default=",".join(LOOPS), help="only these and the bare one, by commas")
+    parser.add_argument("--pieces", type=int, default=10**9, help="at most so many")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--venvs", type=Path, default=ROOT / "build" / "peers")
     parser.add_argument("--new", action="store_true", help="forget the results that are there")
     parser.add_argument("--page", action="store_true", help="only write the page")
     options = parser.parse_args()
-    results = {"turns": []}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that loops end too
+    results: dict[str, Any] = {"cases": {name: asdict(case) for name, case in CASES.items()}, "pieces": []}
     if options.out.exists() and not options.new:
-        results = json.loads(options.out.read_text())
-    for name in () if options.page else (options.case,) if options.case else CASES:
-        for _ in range(options.turns or CASES[name].turns):
-            earlier = [t for t in results["turns"] if t["case"] == name]
-            names = due(CASES[name], earlier, options.loops.split(","))
-            results["turns"].append(one_turn(CASES[name], len(earlier), names, options.venvs.resolve()))
-            results["cases"] = {name: asdict(case) for name, case in CASES.items()}
+        results["pieces"] = json.loads(options.out.read_text())["pieces"]
+    left = 0 if options.page else options.pieces
+    for name in (options.case,) if options.case else CASES:
+        earlier = [piece for piece in results["pieces"] if piece["case"] == name]
+        for number, names in enumerate(due(CASES[name], earlier, options.loops.split(","))[:left], len(earlier)):
+            results["pieces"].append(one_piece(CASES[name], number, names, options.venvs.resolve()))
             options.out.write_text(json.dumps(results, indent=1) + "\n")
+            left -= 1
     if options.out == RESULTS:
         PAGE.write_text(page(results))
     return 0

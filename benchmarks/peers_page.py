@@ -39,11 +39,11 @@ federated learning, one after the other on the same machine. Every loop is given
 of steps, batch size and learning rate. FedLoom also keeps its clock, ledger and timeline; evaluation is off everywhere.
 
 - **Bare loop**: two forked processes with one thread each, `nn.Module` and `torch.optim.SGD`: what one would write by hand.
-- **Times bare**: the median over turns of the ratio of speeds within a turn, and its range.
+- **Times bare**: speed over that of the bare loop which ran beside it, the median over turns and the range.
 - **First round**: seconds from the start of the process to the end of round 1, imports and compilation included; median.
 - **Memory**: the most that the process and its children held together, pages they share counted once; median.
 - **Same training**: after the same number of rounds, the loss on all samples is compared with that of the bare loop over its
-  seeds, one a turn. A loop passes if its mean loss lies where a further run of the bare loop lies in 99 of 100 cases.
+  seeds. A loop passes if its mean loss lies where a further run of the bare loop lies in 99 of 100 cases.
   The order of samples is each loop's own.
 """
 
@@ -53,8 +53,7 @@ TAIL = """\
 Each loop is a short script, `benchmarks/peers/NAME_loop.py`, in an environment of its own with pinned packages on top of
 FedLoom's torch and numpy. All may use two cores.
 
-- **FedLoom**: native kernels for {native} where it chooses them. A cloud round is one edge round, so that `hierfedavg` computes
-  what FedAvg does.
+- **FedLoom**: the engine that it chooses itself. A cloud round is one edge round, so that `hierfedavg` computes what FedAvg does.
 - **FedJAX**: `fed_avg` with its default backend, compiled; `jax.tree_map`, which JAX has no more, is put back.
 - **pfl**: `FederatedAveraging` on the simulated backend, two processes by torchrun. It does not shuffle samples. In the first
   round it asks for metrics, which are empty here.
@@ -69,11 +68,12 @@ FedLoom's torch and numpy. All may use two cores.
 
 <!-- not run: makes environments and takes most of an hour -->
 ```sh
-python benchmarks/peers.py --new                              # everything, then this page
-python benchmarks/peers.py --case softmax --turns 1           # or in pieces, which add up
+python benchmarks/peers.py --new        # everything from the beginning, then this page
 ```
 
-`python benchmarks/peers.py --page` writes the page again from the results that are there.
+On a machine that is not always idle, `--new --pieces 1` and then `--pieces 1` as often as needed measure a piece at a time: the
+bare loop and a few others, in a minute or less. Pieces add up; without `--pieces` all that is still due is measured.
+`--page` writes the page again from the results that are there.
 """
 
 
@@ -97,17 +97,17 @@ def page(results: dict[str, Any]) -> str:
     """The text of docs/benchmarks.md."""
     parts = [HEAD]
     for name, case in results["cases"].items():
-        turns = [turn for turn in results["turns"] if turn["case"] == name]
-        if turns:
-            parts.append(_case(name, case, turns))
-    parts.append(_conditions(results["turns"]))
-    build = next((t["native"] for t in results["turns"]), "unknown")
-    parts.append(TAIL.format(native=build, threads=THREADS))
+        pieces = [piece for piece in results["pieces"] if piece["case"] == name]
+        parts += [_case(name, case, pieces)] if pieces else []
+    parts.append(_conditions(results["pieces"]))
+    parts.append(TAIL.format(threads=THREADS))
     return "\n".join(parts)
 
 
-def _case(name: str, case: dict[str, Any], turns: list[dict[str, Any]]) -> str:
+def _case(name: str, case: dict[str, Any], pieces: list[dict[str, Any]]) -> str:
     shape = "x".join(map(str, case["shape"]))
+    present = [loop for loop in NAMES if any(loop in piece["runs"] for piece in pieces)]
+    bare = [piece["runs"]["bare"]["loss"] for piece in pieces]
     lines = [
         f"## {TITLES[name]}",
         "",
@@ -116,41 +116,33 @@ def _case(name: str, case: dict[str, Any], turns: list[dict[str, Any]]) -> str:
         "",
         "| | turns | clients a second | times bare | first round | memory | loss | same training |",
         "|---|---|---|---|---|---|---|---|",
-    ]
-    present = [loop for loop in NAMES if any(loop in turn["runs"] for turn in turns)]
-    lines += [_row(loop, turns) for loop in present]
-    bare = [turn["runs"]["bare"]["loss"] for turn in turns if "bare" in turn["runs"]]
-    low, high = interval(bare)
-    lines += [
+        *(_row(loop, pieces, bare) for loop in present),
         "",
-        f"The bare loop over {len(bare)} seeds: {min(bare):.5f} to {max(bare):.5f}; interval {low:.5f} to {high:.5f}.",
     ]
-    reasons = {loop: reason for turn in turns for loop, reason in turn["failed"].items() if loop not in present}
-    lines += [
-        line
-        for loop, reason in reasons.items()
-        for line in ("", f"Left out: {NAMES[loop]}, which ended with `{reason}`.")
-    ]
+    if len(bare) >= LEAST_SEEDS:
+        low, high = interval(bare)
+        lines.append(
+            f"Loss of the bare loop over {len(bare)} seeds: {min(bare):.5f} to {max(bare):.5f}; "
+            f"a loop passes between {low:.5f} and {high:.5f}."
+        )
+    reasons = {loop: reason for p in pieces for loop, reason in p["failed"].items() if loop not in present}
+    lines += [f"Left out: {NAMES[loop]}, which ended with `{reason}`." for loop, reason in reasons.items()]
     missing = [NAMES[loop] for loop in NAMES if loop not in present and loop not in reasons]
-    if missing:
-        lines += ["", f"Not measured here: {', '.join(missing)}."]
+    lines += [f"Not measured here: {', '.join(missing)}."] if missing else []
     return "\n".join(lines) + "\n"
 
 
-def _row(loop: str, turns: list[dict[str, Any]]) -> str:
-    theirs = [turn for turn in turns if loop in turn["runs"]]
-    runs = [turn["runs"][loop] for turn in theirs]
-    ratios = [
-        t["runs"][loop]["clients_per_s"] / t["runs"]["bare"]["clients_per_s"] for t in theirs if "bare" in t["runs"]
-    ]
-    bare = [turn["runs"]["bare"]["loss"] for turn in turns if "bare" in turn["runs"]]
-    losses = [r["loss"] for r in runs]
-    times = (
-        "1"
-        if loop == "bare"
-        else f"**{_short(statistics.median(ratios))}** ({_short(min(ratios))} to {_short(max(ratios))})"
-    )
-    same = "" if loop == "bare" else "yes" if trains_the_same(bare, losses) else "**no**"
+def _row(loop: str, pieces: list[dict[str, Any]], bare: list[float]) -> str:
+    pairs = [(piece["runs"][loop], piece["runs"]["bare"]) for piece in pieces if loop in piece["runs"]]
+    runs = [run for run, _ in pairs]
+    ratios = [run["clients_per_s"] / beside["clients_per_s"] for run, beside in pairs]
+    losses = [run["loss"] for run in runs]
+    times, same = "1", ""
+    if loop != "bare":
+        times = f"**{_short(statistics.median(ratios))}** ({_short(min(ratios))} to {_short(max(ratios))})"
+        same = "too few seeds"
+        if len(bare) >= LEAST_SEEDS:
+            same = "yes" if trains_the_same(bare, losses) else "**no**"
     return (
         f"| {NAMES[loop]} | {len(runs)} | {_short(_median(runs, 'clients_per_s'))} | {times} | "
         f"{_median(runs, 'first_round_s'):.1f} s | {_median(runs, 'memory_mb'):.0f} MB | "
@@ -167,17 +159,20 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _conditions(turns: list[dict[str, Any]]) -> str:
+def _conditions(pieces: list[dict[str, Any]]) -> str:
+    if not pieces:
+        return "## Conditions\n\nNothing was measured yet.\n"
     versions: dict[str, str] = {}
-    for turn in turns:
-        for run in turn["runs"].values():
+    for piece in pieces:
+        for run in piece["runs"].values():
             versions |= run["versions"]
-    loads, others = [turn["load"] for turn in turns], [turn["others"] for turn in turns]
-    said = {key: ", ".join(sorted({turn[key] for turn in turns})) for key in ("processor", "machine", "date", "commit")}
+    loads, others = [piece["load"] for piece in pieces], [piece["others"] for piece in pieces]
+    facts = ("processor", "machine", "date", "commit", "native")
+    said = {fact: ", ".join(sorted({piece[fact] for piece in pieces})) for fact in facts}
     return (
         "## Conditions\n\n"
-        f"{said['processor']} ({said['machine']}), {said['date']}, FedLoom at {said['commit']}. Load average before a turn "
-        f"{min(loads):.1f} to {max(loads):.1f}; share of the cores that other work took in the second before a turn: "
-        f"median {statistics.median(others):.0%}, most {max(others):.0%}.\n\n"
+        f"{said['processor']} ({said['machine']}), {said['date']}, FedLoom at {said['commit']} with native kernels for "
+        f"{said['native']}. Load average before the pieces {min(loads):.1f} to {max(loads):.1f}; share of the cores that "
+        f"other work took in the second before a piece: median {statistics.median(others):.0%}, most {max(others):.0%}.\n\n"
         f"Versions: {', '.join(f'{name} {version}' for name, version in sorted(versions.items()))}.\n"
     )

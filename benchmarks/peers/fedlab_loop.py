@@ -1,7 +1,6 @@
 """FedLab: its standalone pipeline with the serial trainer of FedAvg, one process."""
 
 import logging
-import os
 import sys
 
 import torch
@@ -36,7 +35,7 @@ class Pipeline(StandalonePipeline):
 def main() -> None:
     given = Given.read(sys.argv[1])
     logging.disable(logging.INFO)
-    torch.set_num_threads(int(os.environ.get("T", "2")))
+    torch.set_num_threads(2)
     torch.manual_seed(given.seed)
     handler = FedAvgServerHandler(given.module(), given.n_rounds, 1.0)
     trainer = FedAvgSerialClientTrainer(given.module(), given.n_clients)

@@ -47,7 +47,7 @@ def main() -> None:
         "num_rounds": given.n_rounds, "sample": "full", "proportion": 1.0, "aggregate": "uniform", "num_epochs": 1,
         "batch_size": given.batch_size, "learning_rate": given.lr, "learning_rate_decay": 1.0, "train_holdout": 0.0,
         "eval_interval": -1, "no_log_console": True, "no_tqdm": True, "seed": given.seed,
-        "torch_num_threads": int(os.environ.get("T", "2")),
+        "torch_num_threads": 2,
     }  # fmt: skip
     model = flgo.convert_model(lambda: given.module(), model_name=given.model)
     flgo.init(task, Algorithm(), options, model=model).run()
