@@ -29,7 +29,7 @@ from fedloom.record.verify import verify
 from fedloom.simulator import Checkpoint, Simulation, make_method, scenario
 
 CLOCKS = ("wall", "processor")
-WRITING = ("settings_of", "save_checkpoint", "metrics_bytes", "tables_of", "model_bytes")
+WRITING = ("settings_of", "circumstances", "save_checkpoint", "metrics_bytes", "model_bytes", "summarise")
 
 
 Seconds = np.ndarray[Any, np.dtype[np.float64]]

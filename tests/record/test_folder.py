@@ -2,10 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import polars
@@ -111,29 +107,6 @@ def test_a_full_disk_keeps_the_last_checkpoint(small, tmp_path, monkeypatch):
     assert not list((tmp_path / "a").rglob("*.tmp"))
     run(small, tmp_path / "a", resume=True)
     assert (tmp_path / "a" / "metrics.parquet").read_bytes() == (tmp_path / "whole" / "metrics.parquet").read_bytes()
-
-
-@pytest.mark.slow
-def test_kill_9_at_any_moment(small, tmp_path):
-    """Kill a real process four times; the record is that of an undisturbed run."""
-    small["training"]["cloud_rounds"] = 60
-    file = tmp_path / "s.json"
-    file.write_text(json.dumps(small))
-    command = [sys.executable, "-m", "fedloom", "run", str(file), "--quiet", "--resume", "--out"]
-    subprocess.run([*command, str(tmp_path / "whole")], check=True, stdout=subprocess.DEVNULL)
-    metrics = tmp_path / "a" / "metrics.parquet"
-    for attempt in range(4):
-        process = subprocess.Popen([*command, str(tmp_path / "a")], stdout=subprocess.DEVNULL)
-        before = metrics.stat().st_mtime_ns if metrics.exists() else 0
-        while process.poll() is None and (not metrics.exists() or metrics.stat().st_mtime_ns == before):
-            time.sleep(0.002)  # until it has got somewhere: every kill is in the middle of the work
-        time.sleep(0.007 * attempt)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    assert not (tmp_path / "a" / "summary.json").exists()
-    subprocess.run([*command, str(tmp_path / "a")], check=True, stdout=subprocess.DEVNULL)
-    for file_name in ("metrics.parquet", "topology.parquet", "checkpoint/state.safetensors"):
-        assert (tmp_path / "a" / file_name).read_bytes() == (tmp_path / "whole" / file_name).read_bytes()
 
 
 def test_a_table_that_makes_its_reader_panic_is_named_in_one_line(small, tmp_path, monkeypatch):

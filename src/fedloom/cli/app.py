@@ -43,9 +43,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
+        from fedloom._versions import version_of
 
-        typer.echo(f"fedloom {metadata.version('fedloom')}")
+        typer.echo(f"fedloom {version_of('fedloom')}")
         raise typer.Exit
 
 

@@ -50,6 +50,7 @@ EVERY_S = 60.0  # wall seconds between checkpoints inside a cloud round
 UNWRITABLE = (NotWritten, FolderError)
 CLOCK = ("time_s", "energy_j", "bytes")
 SHARE = 0.005  # of the time, for writing after cloud rounds
+USUAL_S = 0.01  # that the first write is expected to take: a run that is over within two seconds writes at its end only
 
 
 def record(
@@ -111,17 +112,20 @@ class _Writer:
     """Writes checkpoints and what was measured so far: after cloud rounds, but so rarely that it takes half a hundredth
     of the time (a kill loses a cloud round, or 200 times what writing takes), and every `every_s` wall seconds within them.
 
-    As a context it writes at the end what has not been written, whether the run is over or was stopped, except by the disk.
+    As a context it sees to it at the end that the last checkpoint is there, whether the run is over or was stopped, except by
+    the disk.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, every_s: float) -> None:
         self.folder, self.manifest, self.every_s = folder, manifest, every_s
         self._left: Checkpoint | None = None
-        self._written, self._took_s = time.perf_counter(), 0.0
+        self._written, self._took_s = time.perf_counter(), USUAL_S
 
     def after_round(self, checkpoint: "Checkpoint") -> None:
-        """A cloud round is over, or (0) the first model was measured."""
+        """A cloud round is over, or (0) the first model was measured: there is nothing to go on from then."""
         _believable(checkpoint)
+        if checkpoint.cloud_round == 0:
+            return
         self._left = checkpoint
         if time.perf_counter() - self._written >= min(self.every_s, self._took_s / SHARE):
             self._write(checkpoint)
@@ -137,24 +141,19 @@ class _Writer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._left is None:
             return
-        if error is None:
-            self._write(self._left)
+        if error is None:  # all tables follow
+            save_checkpoint(self.folder, self._left, self.manifest.identity)
         elif isinstance(error, Exception | KeyboardInterrupt | SystemExit) and not isinstance(error, UNWRITABLE):
             with suppress(*UNWRITABLE):  # the first error is the one to tell
                 self._write(self._left)
 
     def _write(self, checkpoint: "Checkpoint") -> None:
         before = time.perf_counter()
-        has_begun = bool(checkpoint.cloud_round or checkpoint.waves)
-        if has_begun:
-            save_checkpoint(self.folder, checkpoint, self.manifest.identity)
+        save_checkpoint(self.folder, checkpoint, self.manifest.identity)
         # not flushed: if the power fails, it is made again from the checkpoint
         self.manifest.write({"metrics.parquet": metrics_bytes(checkpoint.measures)}, flush=False)
         self._left, self._written = None, time.perf_counter()
-        if (
-            has_begun
-        ):  # the write before it has no checkpoint, and loads what writes tables: that says nothing of the next
-            self._took_s = self._written - before
+        self._took_s = self._written - before
 
 
 def _believable(checkpoint: "Checkpoint") -> None:

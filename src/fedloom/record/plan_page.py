@@ -1,10 +1,11 @@
 """The page of a plan: the map to look into, and the tables; it holds everything it needs and loads nothing."""
 
 import html
-from importlib import metadata, resources
+from importlib import resources
 from string import Template
 from typing import Any
 
+from fedloom._versions import version_of
 from fedloom.record.plan_figure import map_figure
 from fedloom.record.plan_map import headline, server_place
 from fedloom.record.plan_tables import Planned, Row, cluster_rows, comparison_rows, device_rows
@@ -90,7 +91,7 @@ def page(planned: Planned) -> str:
         f"<section><h2>Devices</h2>{_devices(planned)}</section>",
         improve if missing else "",
         f"<section><h2>Assumptions</h2>{notes}</section>" if notes else "",
-        f"<footer>Made with FedLoom {metadata.version('fedloom')}. Times, energy and traffic are predictions.</footer>",
+        f"<footer>Made with FedLoom {version_of('fedloom')}. Times, energy and traffic are predictions.</footer>",
     ]
     css = (resources.files("fedloom.record") / "report.css").read_text(encoding="utf-8")
     return PAGE.substitute(

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom._versions import version_of
 from fedloom.fleet.table import FleetTable
 from fedloom.planning import Devices, Plan, Work
 from fedloom.record.plan_words import other_work, si, verdicts
@@ -129,7 +129,7 @@ def summary(planned: Planned) -> Row:
     return {
         "title": planned.title,
         "method": planned.plan.name,
-        "version": metadata.version("fedloom"),
+        "version": version_of("fedloom"),
         "seed": planned.seed,
         "work": asdict(planned.work),
         "n_devices": planned.devices.n,

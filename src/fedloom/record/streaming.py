@@ -21,10 +21,14 @@ def write_tables(path: Path, tables: Iterator[Mapping[str, Any]], empty: Sequenc
     def frame(table: Mapping[str, Any]) -> polars.DataFrame:
         return polars.DataFrame(dict(table)).with_columns(polars.col(*empty).fill_nan(None) if empty else [])
 
-    first = frame(next(tables))
-    source = register_io_source(lambda *_: chain([first], map(frame, tables)), schema=first.schema)
+    first, more = frame(next(tables)), next(tables, None)
     try:
-        source.sink_parquet(path, row_group_size=ROW_GROUP)
+        if more is None:
+            first.write_parquet(path, row_group_size=ROW_GROUP)
+        else:
+            rest = map(frame, chain([more], tables))
+            source = register_io_source(lambda *_: chain([first], rest), schema=first.schema)
+            source.sink_parquet(path, row_group_size=ROW_GROUP)
     except polars.exceptions.PolarsError as error:
         number = re.search(r"\(os error (\d+)\)", str(error))  # a full disk, which is not the table's fault
         if number is None:

@@ -4,10 +4,11 @@ import math
 import os
 import platform
 import time
-from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from fedloom._versions import version_of
 
 if TYPE_CHECKING:  # reading records needs no torch
     from fedloom.simulator import Place, Simulation
@@ -74,7 +75,7 @@ def circumstances(simulation: "Simulation") -> dict[str, Any]:
             "server_m": snapshot.server_m.tolist(),
         },
         "trained_by": simulation.engine_name,
-        "versions": {name: metadata.version(name) for name in PACKAGES},
+        "versions": {name: version_of(name) for name in PACKAGES},
         "machine": {
             "system": platform.system(),
             "processor": platform.machine(),

@@ -15,15 +15,19 @@ if TYPE_CHECKING:  # reading records needs no torch
 Measures = dict[str, float | int]
 
 
-def tables_of(simulation: "Simulation") -> "dict[str, bytes | Callable[[Path], None]]":
-    """All tables of a run that is over, by the names of their files, or what writes them; without those that have no lines."""
-    found = {
-        "metrics.parquet": metrics_bytes(simulation.measures),
-        "topology.parquet": topology_bytes(simulation),
-        "timeline.parquet": timeline_writer(simulation),
-        "costs.parquet": costs_bytes(simulation),
+def tables_of(simulation: "Simulation") -> dict[str, Callable[[Path], object]]:
+    """What writes the tables of a run that is over, by the names of their files; without those that have no lines."""
+    timeline = simulation.federation.timeline
+    found: dict[str, Callable[[Path], object]] = {
+        "metrics.parquet": lambda path: path.write_bytes(metrics_bytes(simulation.measures)),
+        "topology.parquet": lambda path: path.write_bytes(topology_bytes(simulation)),
     }
-    return {name: content for name, content in found.items() if content is not None}
+    if timeline:
+        # columns: fedloom.simulator.timeline.Sent; merged_s is empty for what was not merged before the end
+        found["timeline.parquet"] = lambda path: write_tables(path, timeline.tables(), empty=("merged_s",))
+    if simulation.costs:
+        found["costs.parquet"] = lambda path: path.write_bytes(costs_bytes(simulation))
+    return found
 
 
 def metrics_bytes(measures: list[Measures]) -> bytes:
@@ -65,21 +69,11 @@ def topology_bytes(simulation: "Simulation") -> bytes:
     return _parquet(polars.concat(frames, how="diagonal"))
 
 
-def timeline_writer(simulation: "Simulation") -> Callable[[Path], None] | None:
-    """Columns: fedloom.simulator.timeline.Sent; merged_s is empty for what was not merged before the end."""
-    timeline = simulation.federation.timeline
-    if not timeline:
-        return None
-    return lambda path: write_tables(path, timeline.tables(), empty=("merged_s",))
-
-
-def costs_bytes(simulation: "Simulation") -> bytes | None:
+def costs_bytes(simulation: "Simulation") -> bytes:
     """Columns: cloud_round, aggregator (-1: features collected before grouping, which belong to nobody), hop, direction, links,
     bytes, airtime_s (of computing: device seconds), energy_j. They add up to the ledger of the summary."""
     import polars
 
-    if not simulation.costs:
-        return None
     rounds, parts = zip(*simulation.costs)
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     cloud_round = np.repeat(rounds, [len(part["hop"]) for part in parts])

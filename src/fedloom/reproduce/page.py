@@ -9,10 +9,10 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedloom._versions import version_of
 from fedloom.numbers import NUMBERS
 from fedloom.record.files import json_bytes, write_whole
 from fedloom.reproduce.paper import Item, Outcome, Paper, Plot
@@ -47,7 +47,7 @@ def save(
         "runs": n_runs,
         "wall_s": round(wall_s),
         "numbers": NUMBERS,
-        "versions": {name: metadata.version(name) for name in ("fedloom", "torch")},
+        "versions": {name: version_of(name) for name in ("fedloom", "torch")},
         **asdict(outcome),
     }
     write_whole(place / f"{item.key}-{scale}.json", json_bytes(content))

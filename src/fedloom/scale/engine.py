@@ -12,12 +12,12 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom._versions import version_of
 from fedloom.scale.cluster import connect, n_cpus
 from fedloom.scale.pool import Pool
 from fedloom.training import rows
@@ -280,4 +280,4 @@ def _unpack(shipment: dict[str, Any]) -> Task:
 
 def _circumstances() -> dict[str, str]:
     """What must be alike on all machines, or results would depend on where a client trains."""
-    return {"processor": platform.machine()} | {name: metadata.version(name) for name in PACKAGES}
+    return {"processor": platform.machine()} | {name: version_of(name) for name in PACKAGES}

@@ -38,7 +38,7 @@ from fedloom.protocol.messages import (
     Send,
     Wake,
 )
-from fedloom.protocol.messages import Lost as Silenced
+from fedloom.simulator.absent import Absent
 from fedloom.simulator.agenda import Agenda
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
@@ -102,13 +102,12 @@ class Driver:
         self.regrouping = Regrouping(
             method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
         )
+        self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
         self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger)
         self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
-        self._lost: set[tuple[str, int]] = set()  # aggregators that are silent, by kind and host
-        self._without: frozenset[tuple[str, int]] = frozenset()  # those that the groups were made without
         self.rounds_before = 0  # edge rounds before this cloud round
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
@@ -195,11 +194,14 @@ class Driver:
                     self._tell(edge.group, gone)
                 self._perform(actions)
             case Lost(kind, host, client):
-                self._lost.add((kind, host))
-                self._lose(kind, host, np.array(client, dtype=np.int64))
+                silenced, answers = self._absent.lost(kind, host, np.array(client, dtype=np.int64), now_s)
+                for edge, lost in silenced:
+                    self._absent.let_go(lost)
+                    self._tell(edge.group, lost)
+                self._perform(answers)
             case Back(kind, host):
-                self._lost.discard((kind, host))
-                self._take_back()
+                if self._absent.back(kind, host):
+                    self._wake(self.scenes.now)
             case Reporting(i) if i in machines.cloud.out:  # else its aggregators were lost meanwhile
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
@@ -208,30 +210,6 @@ class Driver:
                 pass
             case _:
                 assert_never(happening)
-
-    def _lose(self, kind: str, host: int, clients: Ints) -> None:
-        """Aggregators are silent: the federation goes on without them and their clients."""
-        machines, topology = self.machines, self.machines.topology
-        aggregators = np.flatnonzero((topology.host == host) & (topology.kind == kind))
-        if not len(aggregators):
-            return
-        told, actions = machines.lost(aggregators, clients, self.clock.now_s)
-        self.scenes.lost |= {(kind, host)}
-        machines.move(self.scenes.again())
-        for edge, event in told:
-            self.held.withdraw(event.client.tolist())
-            if isinstance(event, Silenced):
-                self.held.lose(event.aggregators)
-            self._tell(edge.group, event)
-        self._perform(actions)
-
-    def _take_back(self) -> None:
-        """Aggregators are there again: their clients are back in the next cloud round, and where that is not waited for now."""
-        if self.method.cloud.waits:
-            return
-        self.scenes.lost = frozenset(self._lost)
-        self.machines.move(self.scenes.again())
-        self._wake(self.scenes.now)
 
     def _tell(self, group: int, event: EdgeEvent) -> None:
         self._perform(self.machines.edges[group].handle(event))
@@ -298,8 +276,7 @@ class Driver:
         machines, before = self.machines, self._snapshot
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
-        changed = not self._without == self.scenes.lost == self._lost
-        self._without = self.scenes.lost = frozenset(self._lost)
+        changed = self._absent.begin_cloud_round()
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
             if changed:
                 machines.move(self.scenes.again())
@@ -313,7 +290,7 @@ class Driver:
             return
         moved, follow = _has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            self._regroup(self.regrouping.decide(g, self._there(now), self.agenda.periods()))
+            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()))
         elif moved and when == "once" and follow and not machines.roster.wander:
             self._regroup(self.scenes.base.at_home(now.home))
         elif changed:
@@ -323,11 +300,6 @@ class Driver:
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
             self._wake(scene, [edge])
-
-    def _there(self, now: Snapshot) -> Snapshot:
-        """The snapshot in which devices that are silent heads take no part."""
-        heads = [host for kind, host in self._lost if kind == "head"]
-        return replace(now, active=now.active & ~np.isin(np.arange(len(now.active)), heads)) if heads else now
 
     def _regroup(self, topology: Topology) -> None:
         self.scenes.base = topology
