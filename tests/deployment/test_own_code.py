@@ -81,8 +81,8 @@ def test_one_that_fails_again_and_again_does_not_end_what_others_are_at_work_on(
 
     async def go():
         desk = CloudDesk(conductor, SimpleNamespace(log=Log("cloud")), ["edge-0", "device-0", "device-1"])
-        for node in ("device-0", "device-1"):
-            outbox.add(node, {"id": "train-u", "do": "train", "name": "u"})
+        for name in ("device-0", "device-1"):
+            outbox.add(name, {"id": "train-u", "do": "train", "name": "u"})
         for _ in range(20):
             desk._count("device-0", "train-u", "no such layer")
             desk._count("device-0", "train-v", "was not asked for")
