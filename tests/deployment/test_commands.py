@@ -68,9 +68,11 @@ def test_there_must_be_a_port_for_everybody_who_serves(scenario, tmp_path):
         said("deploy", "init", scenario, "-m", "ddc", "--out", tmp_path / "all", "--port", "65530")
 
 
-def test_the_engine_is_chosen_as_in_the_simulator(scenario, tmp_path):
-    said("deploy", "init", scenario, "--engine", "torch", "--out", tmp_path / "all")
-    assert read_bundle(tmp_path / "all" / "device-3")[0].engine == "torch"
+def test_the_engine_is_chosen_as_in_the_simulator_and_devices_may_be_fewer(scenario, tmp_path):
+    said("deploy", "init", scenario, "--engine", "torch", "--devices", "4", "--out", tmp_path / "all")
+    bundle, _ = read_bundle(tmp_path / "all" / "device-3")
+    assert bundle.engine == "torch"
+    assert [name for name in bundle.roster if name.startswith("device-")] == [f"device-{k}" for k in range(4)]
     with pytest.raises(ValueError, match="engine must be one of"):
         said("deploy", "init", scenario, "--engine", "jax", "--out", tmp_path / "other")
     assert not (tmp_path / "other" / "ca").exists()
