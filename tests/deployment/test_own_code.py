@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from deployment.federation import Together, journal_of
 from deployment.processes import bundles
 from deployment.test_commands import said
 from fedloom.deployment import node
+from fedloom.deployment.cloud import CloudDesk
+from fedloom.deployment.logs import Log
+from fedloom.deployment.orders import Outbox
 from fedloom.deployment.roles import run_role
 from fedloom.deployment.worker import Worker
 from fedloom.simulator.clock import Left
@@ -67,6 +71,31 @@ def test_if_no_device_can_train_the_federation_ends_with_the_reason(tmp_path, mo
         asyncio.run(go())
     why = r"no device can train; the last one, device-[0-5], says: Failed: RuntimeError: no such layer"
     assert isinstance(found.value.__cause__, RuntimeError) and re.fullmatch(why, str(found.value.__cause__))
+
+
+def test_one_that_fails_again_and_again_does_not_end_what_others_are_at_work_on():
+    outbox, stopped = Outbox(), []
+    conductor = SimpleNamespace(
+        outbox=outbox, waiting=outbox.waiting, clock=SimpleNamespace(stop=lambda: stopped.append(True))
+    )
+
+    async def go():
+        desk = CloudDesk(conductor, SimpleNamespace(log=Log("cloud")), ["edge-0", "device-0", "device-1"])
+        for name in ("device-0", "device-1"):
+            outbox.add(name, {"id": "train-u", "do": "train", "name": "u"})
+        for _ in range(20):
+            desk._count("device-0", "train-u", "no such layer")
+            desk._count("device-0", "train-v", "was not asked for")
+        assert desk.error is None and not stopped
+        desk._count("device-1", "train-u", None)
+        for _ in range(5):
+            desk._count("device-1", "train-u", "no room")
+        assert desk.error is None  # 5 of 6 failures, and device-0 is at work
+        outbox.take("device-0", "train-u")
+        desk._count("device-1", "train-u", "no room")
+        assert str(desk.error) == "no device can train; the last one, device-1, says: no room" and stopped
+
+    asyncio.run(go())
 
 
 def test_a_device_that_cannot_compute_its_feature_does_not_hold_up_a_grouping(tmp_path, monkeypatch):
