@@ -18,10 +18,12 @@ SEEDS = {LAPTOP: 5, PAPER: 3}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setup:
-    """One curve: a scenario, as a mapping, and a method; there is a run for every seed."""
+    """One curve: a scenario, as a mapping, and a method; there is a run for every seed. beside_s: seconds of a run beside
+    training and evaluation, where they are many and known, for what it may take."""
 
     scenario: Mapping[str, Any]
     method: str
+    beside_s: float = 0.0
 
     def key(self, numbers: int = NUMBERS) -> str:
         """A hash of what decides the results but the seed: settings other than the defaults, the method, and the version
