@@ -3,7 +3,8 @@
 100 devices in a disc of 100 m, the server 1 km from its centre, Dirichlet labels of concentration 0.5, batches of 32, learning
 rate 0.01, 200 rounds of one epoch; members average at heads every round, heads at the server every second. Proposed: DDC with
 alpha = 0.5; Similarity: clusters of similar labels; Random: clusters of neighbours; both with heads by chance and as many
-clusters as capacity 20 needs; FedAvg: no clusters, at the server every round as stated, and every second as the others.
+clusters as capacity 20 needs; FedAvg: no clusters, at the server every round as stated, and at laptop scale every second as
+the others, too.
 
 Joules are those of 200 rounds, in three readings of the published constants: literal (1 MHz for every link), shared (1 MHz for
 all devices together) and per_global (shared, members counted once for two rounds); nine were looked at in all, each for both
