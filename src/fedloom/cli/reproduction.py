@@ -19,7 +19,7 @@ class Wanted:
     """An item at a scale: its seeds, setups by label, and the folder of each setup's runs in the cache."""
 
     item: Item
-    seeds: int
+    seeds: range
     setups: Mapping[Any, Setup]
     folders: Mapping[Any, Path]
 
@@ -88,16 +88,14 @@ def _judged(wanted: Wanted, paper: Paper, scale: str, where: Path, cache: Path) 
     from fedloom.record.runs import read_run
     from fedloom.reproduce.page import save
 
-    runs = {
-        label: [read_run(wanted.folders[label] / f"s{seed}") for seed in range(wanted.seeds)] for label in wanted.setups
-    }
+    runs = {label: [read_run(wanted.folders[label] / f"s{seed}") for seed in wanted.seeds] for label in wanted.setups}
     item, outcome = wanted.item, wanted.item.outcome(runs, scale)
     seconds = {
         wanted.setups[label].key(): sum((run.summary or {})["wall_s"] for run in same) for label, same in runs.items()
     }
     wall_s = sum(seconds.values())
-    n_runs = wanted.seeds * len(wanted.setups)
-    save(where, paper, item, scale, outcome, seeds=wanted.seeds, n_runs=n_runs, wall_s=wall_s, seconds=seconds)
+    n_runs = len(wanted.seeds) * len(wanted.setups)
+    save(where, paper, item, scale, outcome, seeds=len(wanted.seeds), n_runs=n_runs, wall_s=wall_s, seconds=seconds)
     return outcome, _report(runs, cache / "reports" / f"{paper.key}-{item.key}-{scale}.html", item.title)
 
 
@@ -115,7 +113,7 @@ def _at_scale(items: Sequence[Item], scale: str, asked: bool) -> list[Item]:
 def _want(item: Item, scale: str, seeds: int | None, cache: Path) -> Wanted:
     setups = dict(item.setups(scale))
     folders = {label: cache / setup.key() for label, setup in setups.items()}
-    return Wanted(item=item, seeds=seeds or item.n_seeds(scale), setups=setups, folders=folders)
+    return Wanted(item=item, seeds=item.seeds_at(scale, seeds), setups=setups, folders=folders)
 
 
 def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> list[dict[str, Any]]:
@@ -138,7 +136,7 @@ def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> li
     for w in wanted:
         before = last.get(w.item.key)
         usual_s = before["wall_s"] / before["runs"] if before and "runs" in before else None
-        runs = {w.folders[label] / f"s{seed}": label for label in w.setups for seed in range(w.seeds)}
+        runs = {w.folders[label] / f"s{seed}": label for label in w.setups for seed in w.seeds}
         new = {run: label for run, label in runs.items() if run not in seen}
         seen |= set(new)
         missing = Counter(label for run, label in new.items() if not (run / "summary.json").exists())
@@ -150,7 +148,7 @@ def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> li
         rows.append(
             {
                 "item": w.item.key,
-                "seeds": w.seeds,
+                "seeds": len(w.seeds),
                 "runs": len(new),
                 "shared": len(runs) - len(new),
                 "cached": len(new) - missing.total(),
@@ -223,7 +221,7 @@ def _jobs(wanted: Wanted) -> list[Job]:
                 folder=folder / f"s{seed}",
                 cloud_rounds=chosen.training.cloud_rounds,
             )
-            for seed in range(wanted.seeds)
+            for seed in wanted.seeds
         ]
     return jobs
 

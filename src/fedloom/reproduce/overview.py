@@ -119,8 +119,8 @@ def write_overview(folder: Path, papers: Sequence[tuple[Paper, Outcomes]]) -> Pa
     parts = [
         "# Papers, as published and as we find them",
         "Five papers, each with a page that has a table “published, ours, verdict” at its top. Counted are claims that were "
-        "judged with this version of the numbers; what is not counted, and why, is on the pages. Hours are those of runs, one after the "
-        "other; runs that items share may be counted twice.",
+        "judged with this version of the numbers; what is not counted, and why, is on the pages. Hours are those of runs, one "
+        "after the other; runs that items share may be counted twice.",
         markdown(columns, rows),
         "![Claims that hold, do not hold and are undecided, by paper and scale](overview.svg)",
         RULE,
