@@ -79,7 +79,9 @@ CASES = {
 class Bare:
     """A bare loop in two processes; `run` takes a start row and returns the weighted sum of the trained rows."""
 
-    def __init__(self, work: Callable[..., None], task: Task, n_steps: int, weights: np.ndarray) -> None:
+    def __init__(
+        self, work: Callable[..., None], task: Task, n_steps: int, weights: np.ndarray, seed: int = SEED
+    ) -> None:
         n_values = rows.n_values(task.model)
         self.start = _shared(torch.float32, n_values)
         self.sums = [_shared(torch.float64, n_values) for _ in range(N_WORKERS)]
@@ -94,6 +96,7 @@ class Bare:
                 range(worker, task.n_clients, N_WORKERS),
                 n_steps,
                 weights,
+                seed,
                 self.start,
                 self.sums[worker],
             )
@@ -101,10 +104,11 @@ class Bare:
             self.processes[-1].start()
             self.pipes.append(ours)
 
-    def run(self, start: np.ndarray) -> np.ndarray:
+    def run(self, start: np.ndarray, first_step: int = 0) -> np.ndarray:
+        """first_step: the clients' step counter, which picks their batches."""
         self.start.copy_(torch.from_numpy(start))
         for pipe in self.pipes:
-            pipe.send_bytes(b"go")
+            pipe.send_bytes(first_step.to_bytes(8, "little"))
         for pipe in self.pipes:
             pipe.recv_bytes()
         return sum(self.sums).numpy()
@@ -115,27 +119,27 @@ class Bare:
             process.join()
 
 
-def _serve(work, pipe, task, clients, n_steps, weights, start, total) -> None:
+def _serve(work, pipe, task, clients, n_steps, weights, seed, start, total) -> None:
     torch.set_num_threads(1)
     model = task.model
     row = rows.bind(model)
     x, y = torch.from_numpy(task.x_train), torch.from_numpy(task.y_train)
     model.train()
     while True:
-        pipe.recv_bytes()
+        first_step = int.from_bytes(pipe.recv_bytes(), "little")
         total.zero_()
         for k in clients:
             row.copy_(start)
             part = task.parts[k]
-            plan = batches(SEED, k, len(part), task.batch_size, 0, n_steps)
+            plan = batches(seed, k, len(part), task.batch_size, first_step, n_steps)
             work(model, ((x, y, torch.from_numpy(part[b])) for b in plan))
             total.add_(row, alpha=float(weights[k]))
         pipe.send_bytes(b"done")
 
 
-def with_optimizer(model, steps) -> None:
+def with_optimizer(model, steps, lr: float = RULE.lr) -> None:
     """The loop of a tutorial."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=RULE.lr)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     for x, y, index in steps:
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x[index]), y[index]).backward()

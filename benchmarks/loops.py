@@ -30,6 +30,7 @@ from engine import N_WORKERS, SEED, Bare, with_optimizer
 from fedloom import data
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.training import models, rows
+from fedloom.training.chain import Limits
 from fedloom.training.engine import Task
 from fedloom.training.native import NativeEngine, load_build
 from fedloom.training.rule import LocalRule
@@ -59,7 +60,7 @@ class Timed:
     def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
         self._engine = NativeEngine(task, rule, seed, N_WORKERS)
         self.seconds = 0.0
-        self.chain_limits, self.close = self._engine.chain_limits, self._engine.close
+        self.close = self._engine.close
         self.gradient, self.outputs, self.evaluate = self._engine.gradient, self._engine.outputs, self._engine.evaluate
 
     def _timed(self, call: Callable[..., Any], *args: Any) -> Any:
@@ -68,6 +69,9 @@ class Timed:
             return call(*args)
         finally:
             self.seconds += time.perf_counter() - before
+
+    def chain_limits(self) -> Limits:
+        return self._engine.chain_limits()
 
     def train_average(self, *args: Any) -> Any:
         return self._timed(self._engine.train_average, *args)

@@ -5,8 +5,13 @@ from rich.console import Console
 from fedloom.cli.deploy_table import MOST_ROWS, rows_of, table_of
 
 
-def node(*does, silent_s=0.5, late=False, lost=False):
-    return {"silent_s": silent_s, "orders": [], "does": list(does), "late": late, "lost": lost}
+def node(*does, silent_s=0.5, late=False, lost=False, twice=False):
+    return {"silent_s": silent_s, "orders": [], "does": list(does), "late": late, "lost": lost, "twice": twice}
+
+
+def test_two_processes_with_one_bundle_are_seen():
+    (row,) = rows_of(status(device_0=node("train", late=True, twice=True)))
+    assert row[1] == "trains, is late, is there twice"
 
 
 def status(**nodes):

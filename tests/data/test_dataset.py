@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
@@ -251,3 +252,12 @@ def test_user_partition_takes_users_whole():
 def test_settings_refuse_unknown_kinds_and_keys(text):
     with pytest.raises(ValidationError):
         TypeAdapter(PartitionSettings).validate_python(text)
+
+
+def test_published_samples_are_known_by_name_and_limit_until_they_are_others():
+    whole, part = load("fashion-mini"), load("fashion-mini", limit=100)
+    assert (whole.published, part.published) == ("fashion-mini, limit None", "fashion-mini, limit 100")
+    assert replace(whole, x_train=whole.x_train + 1).published == ""
+    with pytest.raises(ValueError, match="read-only"):
+        whole.x_train[0] = 0
+    assert load("gaussian").published == ""

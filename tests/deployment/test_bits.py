@@ -44,13 +44,15 @@ def test_every_method_is_tried():
 
 
 @pytest.mark.parametrize("name", SERVER)
-def test_a_server_optimiser_runs_at_the_cloud_and_is_refused_where_clients_are_averaged(name, tmp_path):
+def test_a_server_optimiser_runs_at_the_cloud_and_is_refused_where_clients_are_averaged_several_times(name, tmp_path):
     scenario, _ = for_method(name, cloud_rounds=3)
     with pytest.raises(ValueError, match=f"{name} has a server optimiser where clients are averaged"):
         check_runs(Scenario.model_validate(scenario), make_method(name))
-    method = f"{name}:hierarchical=true"
-    check_runs(Scenario.model_validate(scenario), make_method(method))
-    assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))
+    once, _ = for_method(name, cloud_rounds=3, edge_rounds=1)
+    for chosen, method in ((scenario, f"{name}:hierarchical=true"), (once, name)):
+        check_runs(Scenario.model_validate(chosen), make_method(method))
+        row = deployed(chosen, method, tmp_path / str(chosen is once))
+        assert np.array_equal(row, simulated(chosen, method))
 
 
 def deployed(scenario, method, folder, **options):

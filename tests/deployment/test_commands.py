@@ -46,6 +46,30 @@ def test_init_makes_bundles_examples_and_says_what_to_copy(scenario, tmp_path):
     assert services["device-5"]["command"] == "fedloom device /bundle" and len(services) == 9
 
 
+def test_init_says_what_there_is_to_start_and_who_can_be_reached(scenario, tmp_path):
+    output = said("deploy", "init", scenario, "-m", "hierfedavg", "--out", tmp_path / "all", "--host", "cloud=fd00::7")
+    lines = [line.strip() for line in output.splitlines()]
+    assert "fedloom cloud cloud, listens at [fd00::7]:7430" in lines
+    assert "fedloom edge edge-1, listens at 127.0.0.1:7432" in lines
+    assert "fedloom device device-4" in lines and "and so on, up to device-5" in lines
+    assert "edge-0, edge-1: on loopback, reached from the same machine alone; see --host" in lines
+    flat = said("deploy", "init", scenario, "-m", "fedavg", "--out", tmp_path / "flat")
+    assert "fedloom edge" not in flat and "on loopback" not in flat
+
+
+def test_there_must_be_a_port_for_everybody_who_serves(scenario, tmp_path):
+    with pytest.raises(ValueError, match=r"7 nodes serve, .* the last port is 65535; give a smaller --port"):
+        said("deploy", "init", scenario, "-m", "ddc", "--out", tmp_path / "all", "--port", "65530")
+
+
+def test_the_engine_is_chosen_as_in_the_simulator(scenario, tmp_path):
+    said("deploy", "init", scenario, "--engine", "torch", "--out", tmp_path / "all")
+    assert read_bundle(tmp_path / "all" / "device-3")[0].engine == "torch"
+    with pytest.raises(ValueError, match="engine must be one of"):
+        said("deploy", "init", scenario, "--engine", "jax", "--out", tmp_path / "other")
+    assert not (tmp_path / "other" / "ca").exists()
+
+
 def test_keys_are_not_overwritten(scenario, tmp_path):
     said("deploy", "init", scenario, "--out", tmp_path / "all")
     with pytest.raises(ValueError, match="keys are not overwritten"):
@@ -115,6 +139,16 @@ def test_nobody_answers_says_what_to_start(scenario, tmp_path):
     said("deploy", "init", scenario, "--out", tmp_path / "all", "--port", "1")
     with pytest.raises(ValueError, match="start it with: fedloom cloud"):
         said("status", tmp_path / "all" / "device-0")
+
+
+def test_there_is_nothing_to_go_on_with(scenario, tmp_path):
+    with pytest.raises(ValueError, match=r"is no bundle: bundle\.json is missing"):
+        said("deploy", "local", scenario, "--resume", "--out", tmp_path / "all")
+    with pytest.raises(ValueError, match="--resume is without --shape"):
+        said("deploy", "local", scenario, "--resume", "--shape", "--out", tmp_path / "all")
+    said("deploy", "init", scenario, "-m", "fedavg", "--seed", "3", "--out", tmp_path / "all")
+    with pytest.raises(ValueError, match="is of the method fedavg with seed 3"):
+        said("deploy", "local", scenario, "-m", "fedavg", "--resume", "--out", tmp_path / "all")
 
 
 @pytest.mark.slow

@@ -349,6 +349,52 @@ def test_an_order_that_an_older_node_does_not_know_is_not_carried_out_and_says_w
     assert "edge-0 cannot 'shrink'; its version is too old for this cloud" in said[0]["failed"]
 
 
+def test_who_cannot_be_reached_is_told_of_once_in_a_while(tmp_path, monkeypatch):
+    monkeypatch.setattr(node, "TOLD_S", 0.1)
+    log = Log("device-3")
+    network = Network()
+    device = Node("device-3", make_method("fedavg"), Store(tmp_path, RUN), network.link("device-3"), log, 5)
+
+    async def go():
+        running = asyncio.create_task(device.run())
+        await asyncio.sleep(1.0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(go())
+    assert [(line["event"], line["who"]) for line in log.kept] == [("unreachable", "cloud")]
+
+
+def test_two_processes_with_the_bundle_of_one_node_are_noticed_and_one_after_the_other_are_not(tmp_path):
+    scenario, text = for_method("hierfedavg", cloud_rounds=1)
+
+    async def go():
+        together = Together(scenario, text, tmp_path)
+        together.start("cloud")
+        while "cloud" not in together.network.desks:
+            await asyncio.sleep(0.01)
+        desk = together.network.desks["cloud"]
+
+        async def asks(who, *lives):
+            for life in lives:
+                fields = {"known": [], "held": [], "does": [], "wait_s": 0, "life": life}
+                await desk.handle(identity_of(who), Letter("poll", fields))
+
+        try:
+            await asks("device-1", "a", "b", "b", "c")
+            await asks("device-2", "a", "b", "a", "b")
+            nodes = (await desk.handle(identity_of("device-1"), Letter("status"))).fields["nodes"]
+            return nodes, together.logs["cloud"].kept
+        finally:
+            await together.kill("cloud")
+            together.engine.close()
+
+    nodes, lines = asyncio.run(go())
+    assert [name for name, facts in nodes.items() if facts["twice"]] == ["device-2"]
+    (line,) = [line for line in lines if line["event"] == "twice"]
+    assert line["who"] == "device-2" and "two processes have its bundle" in line["why"]
+
+
 def test_who_asks_for_the_status_with_the_bundle_of_a_node_is_not_that_node(tmp_path):
     scenario, text = for_method("hierfedavg", cloud_rounds=1)
 

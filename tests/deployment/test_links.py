@@ -1,6 +1,7 @@
 """Letters over gRPC with mutual TLS: who is let in, and that nothing is left behind."""
 
 import asyncio
+import contextlib
 import socket
 import threading
 
@@ -9,7 +10,7 @@ import pytest
 
 from fedloom.deployment.certificates import Authority, Credentials, fingerprint
 from fedloom.deployment.letters import Letter
-from fedloom.deployment.links import GrpcLink, GrpcServer
+from fedloom.deployment.links import MOST_CALLS, GrpcLink, GrpcServer
 from fedloom.deployment.logs import Log
 from fedloom.deployment.transport import RefusedBy, Unreachable
 
@@ -123,7 +124,7 @@ def test_what_is_far_too_large_does_not_reach_the_program(authority):
 
 
 def test_garbage_and_crowds_and_slow_ones_do_not_stop_the_service(authority):
-    """Bytes that are no TLS, hundreds of connections that say nothing, one that says a byte at a time."""
+    """Bytes that are no TLS, a thousand connections that say nothing, one that begins to say hello and never ends."""
 
     async def go():
         log = Log("edge-0")
@@ -132,7 +133,7 @@ def test_garbage_and_crowds_and_slow_ones_do_not_stop_the_service(authority):
         ) as server:
             crowd = []
             try:
-                crowd += [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
+                crowd += [socket.create_connection(("127.0.0.1", server.port)) for _ in range(1000)]
                 crowd[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
                 crowd[1].sendall(b"\x00" * 4096)
                 crowd[2].sendall(b"\x16")
@@ -144,6 +145,58 @@ def test_garbage_and_crowds_and_slow_ones_do_not_stop_the_service(authority):
                     made.close()
 
     assert asyncio.run(go()).fields["who"] == "device device-3"
+
+
+class Waits:
+    """Answers `hi` at once, and `wait` only when it is told to."""
+
+    def __init__(self):
+        self.go_on = asyncio.Event()
+
+    async def handle(self, who, letter):
+        if letter.kind == "wait":
+            await self.go_on.wait()
+        return Letter("echo", {"who": str(who)})
+
+
+async def crowded(authority, devices, n_each, log):
+    """What a device gets that says hi while others have so many calls open each, and what these got."""
+    desk = Waits()
+    serving = authority.issue("edge-0", serves=True)
+    async with contextlib.AsyncExitStack() as stack:
+        at = GrpcServer(desk, serving, "127.0.0.1:0", RUN, 1 << 20, log, n_nodes=1)
+        where = {"edge-0": f"127.0.0.1:{(await stack.enter_async_context(at)).port}"}
+        calls = []
+        for name in devices:
+            for _ in range(2):  # over two connections
+                link = await stack.enter_async_context(GrpcLink(authority.issue(name, serves=False), where, 1 << 20))
+                calls += [asyncio.create_task(link.call("edge-0", Letter("wait"), 60.0)) for _ in range(n_each // 2)]
+        taken = min(len(devices) * MOST_CALLS, 2 * MOST_CALLS + 16)
+        while sum(call.done() for call in calls) < len(calls) - taken:
+            await asyncio.sleep(0.02)
+        caller = authority.issue("device-3", serves=False)
+        link = await stack.enter_async_context(GrpcLink(caller, where, 1 << 20))
+        if len(devices) == 1:
+            assert (await link.call("edge-0", Letter("hi"), 30.0)).fields["who"] == "device device-3"
+        desk.go_on.set()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert (await link.call("edge-0", Letter("hi"), 30.0)).fields["who"] == "device device-3"
+        return found
+
+
+def test_a_device_with_too_many_calls_open_does_not_shut_others_out(authority):
+    log = Log("edge-0")
+    found = asyncio.run(crowded(authority, ["device-1"], 2 * MOST_CALLS, log))
+    late = [one for one in found if isinstance(one, Unreachable)]
+    assert len(late) == MOST_CALLS and "device-1 has 64 calls open, and may not have more" in str(late[0])
+    assert {line["who"] for line in log.kept} == {"device device-1"}
+
+
+def test_a_server_that_has_no_room_for_a_call_is_called_again_and_nobody_gives_up(authority):
+    """Beyond what it takes at a time all are told to come again, not that they are refused."""
+    found = asyncio.run(crowded(authority, ["device-1", "device-2", "device-4"], MOST_CALLS, Log("edge-0")))
+    late = [one for one in found if isinstance(one, Exception)]
+    assert len(late) == 3 * MOST_CALLS - (2 * MOST_CALLS + 16) and {type(one) for one in late} == {Unreachable}
 
 
 def test_bytes_that_are_no_letter_are_refused_and_logged(authority):

@@ -83,6 +83,38 @@ def test_a_plan_without_heads_is_refused(plan, tmp_path):
         read_plan(tmp_path / "plan.json")
 
 
+def changed(plan, folder, change):
+    content = json.loads(plan.read_text())
+    change(content["devices"])
+    (folder / "plan.json").write_text(json.dumps(content))
+    return folder / "plan.json"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda devices: devices[2].update(head="lamp-99"), r"the heads \['lamp-99'\] are no devices of the plan"),
+        (lambda devices: devices.pop(0), r"the heads \['lamp-0'\] are no devices of the plan"),
+        (lambda devices: devices[2].update(id="lamp-1"), r"the devices \['lamp-1'\] are there more than once"),
+        (lambda devices: devices[0].update(head="lamp-5"), r"a head must be its own head, and here are led \['lamp-"),
+    ],
+)
+def test_a_plan_whose_devices_do_not_exist_or_are_there_twice_is_refused(plan, change, why, tmp_path):
+    def with_known_heads(devices):
+        for k, line in enumerate(devices):
+            line["head"] = "lamp-0" if k < 3 else "lamp-3"
+        change(devices)
+
+    with pytest.raises(Refused, match=why):
+        read_plan(changed(plan, tmp_path, with_known_heads))
+
+
+def test_a_device_that_takes_no_part_has_no_head(plan, tmp_path):
+    led = next(k for k, head in enumerate(read_plan(plan).clusters.head) if head != k)
+    planned = read_plan(changed(plan, tmp_path, lambda devices: devices[led].update(head="")))
+    assert planned.clusters.head[led] == -1
+
+
 def test_a_plan_for_other_devices_is_refused(plan):
     planned = read_plan(plan)
     chosen = scenario_of(planned, None, ["fleet.placement={kind: disc}", "fleet.n_devices=7"])

@@ -1,14 +1,19 @@
 """As real processes over mutual TLS on loopback: the simulator's bits, through kill -9 of anybody."""
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
+from deployment import bits
 from deployment.federation import simulated
 from deployment.processes import WITHIN_S, bundles, ended, final_row, kill_processes
 from fedloom.deployment.bundles import read_bundle
@@ -32,6 +37,66 @@ def test_processes_give_the_simulators_bits(name, tmp_path):
     assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
     summary = json.loads((tmp_path / "all" / CLOUD / "record" / "summary.json").read_text())
     assert summary["final"]["cloud_round"] == 2
+
+
+@pytest.mark.slow
+def test_a_shipped_scenario_gives_the_simulators_bits(tmp_path):
+    """One method of those that `python -m deployment.bits` compares."""
+    assert bits.compared("hierfedavg", tmp_path / "all") == ("cells-overlap", 12, True)
+
+
+def session(leader):
+    """Processes that a command has started, and itself."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == leader and fields[0] != "Z":
+                found.append(int(path.parent.name))
+    return found
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_everything_and_it_goes_on_with_resume(tmp_path):
+    scenario, method = for_method("hierfedavg", cloud_rounds=30)
+    (tmp_path / "small.yaml").write_text(yaml.safe_dump(scenario))
+    command = [
+        sys.executable,
+        "-m",
+        "fedloom",
+        "deploy",
+        "local",
+        "small.yaml",
+        "-m",
+        method,
+        "--quiet",
+        "--out",
+        "all",
+    ]
+    log = tmp_path / "all" / CLOUD / "log.jsonl"
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell may have told us to ignore it
+    ) as running:
+        while not log.exists() or '"done": 2' not in log.read_text():
+            assert running.poll() is None
+            time.sleep(0.05)
+        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        said = running.communicate(timeout=WITHIN_S)[1]
+    assert running.returncode == 130 and "stopped" in said and "Traceback" not in said
+    end_s = time.monotonic() + 10
+    while session(running.pid):
+        assert time.monotonic() < end_s, session(running.pid)
+        time.sleep(0.05)
+    again = subprocess.run(
+        [*command, "--resume"], cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False
+    )
+    assert again.returncode == 0, again.stderr
+    assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
 
 
 @pytest.mark.slow

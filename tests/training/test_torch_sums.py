@@ -31,8 +31,10 @@ def test_ranges_of_columns_add_up_to_the_bits_of_whole_rows(n_columns, n_workers
     out = torch.full((3, n_columns), np.nan, dtype=torch.float64)
     for low, high in ranges(n_columns, n_workers):
         sums = RangeSums(low, high, 4, len(rows))
-        for row, counts in zip(rows, entries):
-            sums.add(row, counts)
+        done = 0
+        for n in (1, 3, 2, 5):  # at a time: within blocks of 4, and across them
+            sums.add(list(zip(rows, entries))[done : done + n])
+            done += n
         sums.write(out)
     np.testing.assert_array_equal(out.numpy(), whole(rows, entries, 4, 3))
     assert not out[1].any()  # an average that nobody counts in

@@ -37,12 +37,15 @@ Changes = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="
 Devices = Annotated[int | None, typer.Option("--devices", min=1, help="Devices, if not as many as in the scenario.")]
 Patience = Annotated[
     float,
-    typer.Option("--patience", metavar="SECONDS", help="A silent device is not waited for after so long; 0: always."),
+    typer.Option(
+        "--patience", metavar="SECONDS", min=0, help="A silent device is not waited for after so long; 0: always."
+    ),
 ]
 Task = Annotated[
     str | None,
     typer.Option(metavar="MODULE:FUNCTION", help="Own data and model, by the name of the node; see docs/deploy.md."),
 ]
+EngineName = Annotated[str, typer.Option("--engine", help="auto, native or torch; chosen by every device for itself.")]
 Quorum = Annotated[float, typer.Option(min=0, max=1, help="Share of those sent together who must be left.")]
 
 ARTICLES = {"cloud": "the", "edge": "an", "device": "a"}
@@ -102,16 +105,25 @@ def init(
     host: Annotated[
         list[str], typer.Option("--host", metavar="NODE=HOST", help="Where a node runs [127.0.0.1]. May be repeated.")
     ] = [],  # noqa: B006
-    port: Annotated[int, typer.Option(min=1, max=65000, help="Of the cloud; those of other nodes follow.")] = 7430,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Of the cloud; those of other nodes follow.")] = 7430,
     patience_s: Patience = 60.0,
     quorum: Quorum = 0.0,
     task: Task = None,
     plan: PlanFile = None,
     meter: Meter = None,
+    engine: EngineName = "auto",
 ) -> None:
     """Make a private authority, and a bundle with certificate and settings for every node, for a scenario or a plan."""
     _need_extra()
-    from fedloom.cli.deploy_bundles import Wanted, addresses_of, cast_of, hosts_of, write_bundles, write_examples
+    from fedloom.cli.deploy_bundles import (
+        Wanted,
+        addresses_of,
+        cast_of,
+        hosts_of,
+        how_to_start,
+        write_bundles,
+        write_examples,
+    )
 
     wanted = Wanted(
         scenario=scenario,
@@ -124,16 +136,18 @@ def init(
         task=task,
         plan=plan,
         meter=meter,
+        engine=engine,
     )
     cast = cast_of(wanted)
     bundle = write_bundles(folder, wanted, cast, addresses_of(cast, hosts_of(host), port))
     write_examples(folder, bundle)
     out.print(
-        f"{len(bundle.roster) + 1} bundles in {folder}: copy each folder to its machine and start it there, the cloud first:\n"
-        f"  fedloom cloud cloud\n  fedloom edge edge-0\n  fedloom device device-0\n"
+        f"{len(bundle.roster) + 1} bundles in {folder}: copy each folder to its machine and start it there, in any order:\n"
+        f"{how_to_start(bundle)}\n"
         f"examples: {folder / 'compose.yaml'}, {folder / 'fedloom@.service'}\n"
         f"{folder / 'ca'} holds the key of the authority: it stays here, and signs for `fedloom deploy add`",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
 
@@ -144,7 +158,7 @@ def add(folder: Folder, node: NodeName) -> None:
     _need_extra()
     from fedloom.deployment.bundles import add_node
 
-    out.print(f"a new bundle: {add_node(folder, node)}", highlight=False, soft_wrap=True)
+    out.print(f"a new bundle: {add_node(folder, node)}", highlight=False, markup=False, soft_wrap=True)
 
 
 @deploy.command()
@@ -157,6 +171,7 @@ def revoke(folder: Folder, node: NodeName) -> None:
     out.print(
         f"{node} is revoked; if the cloud runs elsewhere, copy {folder / REVOKED} into its bundle",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
 
@@ -181,6 +196,8 @@ def local(
     ] = False,
     plan: PlanFile = None,
     meter: Meter = None,
+    engine: EngineName = "auto",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a federation that was stopped.")] = False,
 ) -> None:
     """Start everything on this machine as processes, watch it, and leave the usual record and report."""
     _need_extra()
@@ -199,9 +216,10 @@ def local(
         task=task,
         plan=plan,
         meter=meter,
+        engine=engine,
     )
     name = f"deployed-{folder_name(scenario or 'plan')}-{folder_name(method)}-s{seed}"
-    run_here(folder or Path("runs") / name, wanted, quiet=quiet, shape=shape)
+    run_here(folder or Path("runs") / name, wanted, quiet=quiet, shape=shape, resume=resume)
 
 
 def _need_extra() -> None:

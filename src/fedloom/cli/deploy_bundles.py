@@ -6,6 +6,9 @@ from pathlib import Path
 from typing import Any
 
 PORT = 7430
+LOOPBACK = "127.0.0.1"
+LAST_PORT = 65535
+MOST_SHOWN = 5  # nodes of a role that are shown one by one
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +25,7 @@ class Wanted:
     task: str | None = None
     plan: Path | None = None
     meter: str | None = None
+    engine: str = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +40,14 @@ class Cast:
 
 def cast_of(wanted: Wanted) -> Cast:
     """Read the scenario or plan, and see who takes part; refused if it cannot be deployed."""
+    from fedloom import _check
     from fedloom.deployment.plans import method_of, read_plan, scenario_of
     from fedloom.deployment.roles import check_runs
     from fedloom.deployment.roster import roster_of
     from fedloom.simulator import scenario as read_scenario
+    from fedloom.training.choose import ENGINES
 
+    _check.one_of("engine", wanted.engine, ENGINES)
     planned = None if wanted.plan is None else read_plan(wanted.plan)
     if planned is not None and wanted.devices is not None:
         raise ValueError("--devices is for a scenario; a plan says itself which devices there are")
@@ -67,8 +74,39 @@ def addresses_of(cast: Cast, hosts: Mapping[str, str], port: int | None) -> dict
             f"--host is for nodes that serve, and {', '.join(unknown)} do not; here these do: {', '.join(cast.serving)}"
         )
     n = len(cast.serving)
+    if port is not None and port + n - 1 > LAST_PORT:
+        raise ValueError(
+            f"{n} nodes serve, at the ports from {port} on, and the last port is {LAST_PORT}; give a smaller --port"
+        )
     ports = free_ports(n) if port is None else list(range(port, port + n))
-    return {name: f"{hosts.get(name, '127.0.0.1')}:{p}" for name, p in zip(cast.serving, ports)}
+    return {name: f"{_bracketed(hosts.get(name, LOOPBACK))}:{p}" for name, p in zip(cast.serving, ports)}
+
+
+def _bracketed(host: str) -> str:
+    """An address of IPv6 stands in brackets before a port.
+
+    >>> _bracketed("fd00::7"), _bracketed("10.0.0.7")
+    ('[fd00::7]', '10.0.0.7')
+    """
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def how_to_start(bundle: Any) -> str:
+    """The command for every node, where it listens, and who cannot be reached from other machines."""
+    lines = []
+    for role in ("cloud", "edge", "device"):
+        names = [name for name in ("cloud", *bundle.roster) if name.split("-")[0] == role]
+        for name in names[:MOST_SHOWN]:
+            at = f", listens at {bundle.addresses[name]}" if name in bundle.addresses else ""
+            lines.append(f"  fedloom {role} {name}{at}")
+        if len(names) > MOST_SHOWN:
+            lines.append(f"  and so on, up to {names[-1]}")
+    inside = [name for name, address in bundle.addresses.items() if address.startswith(f"{LOOPBACK}:")]
+    if len(inside) < len(bundle.addresses):
+        lines += (
+            [f"{', '.join(inside)}: on loopback, reached from the same machine alone; see --host"] if inside else []
+        )
+    return "\n".join(lines)
 
 
 def write_bundles(folder: Path, wanted: Wanted, cast: Cast, addresses: Mapping[str, str]) -> Any:
@@ -88,6 +126,7 @@ def write_bundles(folder: Path, wanted: Wanted, cast: Cast, addresses: Mapping[s
         task=wanted.task,
         clusters=None if cast.planned is None else cast.planned.clusters,
         meter=wanted.meter,
+        engine=wanted.engine,
     )
     if cast.planned is not None:
         (folder / "roster.csv").write_text(roster_lines(cast.planned))

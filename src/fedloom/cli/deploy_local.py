@@ -10,14 +10,25 @@ from fedloom.cli.deploy_bundles import PORT, Wanted, addresses_of, cast_of, writ
 from fedloom.cli.deploy_table import LOOK_S, asked, table_of
 from fedloom.cli.show import notes, out
 from fedloom.deployment.bundles import Bundle, read_bundle
-from fedloom.deployment.local import started
-from fedloom.deployment.naming import CLOUD
+from fedloom.deployment.local import Processes, started
+from fedloom.deployment.naming import CLOUD, identity_of
 from fedloom.deployment.roles import LOG, RECORD
 from fedloom.deployment.shaping import Network, check_means, network
 
 
-def run_here(folder: Path, wanted: Wanted, *, quiet: bool, shape: bool) -> None:
-    """Bundles in a folder, and all nodes on this machine: on loopback, or, shaped, each in a network of its own."""
+def run_here(folder: Path, wanted: Wanted, *, quiet: bool, shape: bool, resume: bool = False) -> None:
+    """Bundles in a folder, and all nodes on this machine: on loopback, or, shaped, each in a network of its own. resume: with
+    the bundles that are there, where it was."""
+    if resume and shape:
+        raise ValueError("--resume is without --shape: networks are gone when a run ends; begin anew in another folder")
+    if resume:
+        bundle, _ = read_bundle(folder / CLOUD)
+        if (bundle.method, bundle.seed) != (wanted.method, wanted.seed):
+            raise ValueError(
+                f"{folder} is of the method {bundle.method} with seed {bundle.seed}; give these, or another --out"
+            )
+        watch(folder, bundle, quiet=quiet)
+        return
     if not shape:
         cast = cast_of(wanted)
         watch(folder, write_bundles(folder, wanted, cast, addresses_of(cast, {}, None)), quiet=quiet)
@@ -40,16 +51,12 @@ def watch(folder: Path, bundle: Bundle, *, quiet: bool, made: Network | None = N
         Live(console=notes, transient=True, auto_refresh=False) as live,
     ):
         while not processes.over:
-            failed = [name for name in processes.failed() if name == CLOUD]
-            if failed:
-                raise RuntimeError(
-                    f"the cloud has ended: {_last_words(folder / CLOUD / LOG)}; its log: {folder / CLOUD / LOG}"
-                )
+            check_ends(folder, processes)
             if not quiet and notes.is_terminal:
                 ended = [name for name, process in processes.running.items() if process.exitcode is not None]
                 live.update(table_of(asked(bundle, credentials), ended), refresh=True)
             time.sleep(LOOK_S)
-    record = folder / RECORD if (folder / RECORD).exists() else folder / CLOUD / RECORD
+    record = folder / CLOUD / RECORD
     report = write_report([read_run(record)], record / "report.html")
     summary = json.loads((record / "summary.json").read_text())
     accuracy = summary["final"].get("accuracy")
@@ -58,6 +65,24 @@ def watch(folder: Path, bundle: Bundle, *, quiet: bool, made: Network | None = N
     out.print(f"record: {record}\nreport: {report}", highlight=False, soft_wrap=True)
 
 
+def check_ends(folder: Path, processes: Processes) -> None:
+    """RuntimeError if the cloud has ended before its time, or nobody is left of a role; with the last words of one of them."""
+    failed = processes.failed()
+    for role in ("cloud", "edge", "device"):
+        of_role = [name for name in processes.running if identity_of(name).role == role]
+        if of_role and set(of_role) <= set(failed):
+            name = of_role[-1]
+            who = "the cloud has" if role == CLOUD else f"all {role}s have"
+            log = folder / name / LOG
+            raise RuntimeError(f"{who} ended; the last words of {name}: {_last_words(log)}; its log: {log}")
+
+
 def _last_words(log: Path) -> str:
+    """Why a node has ended, or else the last line of its log."""
     lines = log.read_text().splitlines() if log.exists() else []
-    return lines[-1] if lines else "it has said nothing"
+    if not lines:
+        return "it has said nothing"
+    try:
+        return str(json.loads(lines[-1])["why"])
+    except (ValueError, KeyError):
+        return lines[-1]

@@ -50,7 +50,7 @@ def word_of(name: str, facts: Mapping[str, Any], ended: Collection[str]) -> str:
     if name in ended or facts["lost"] or facts["silent_s"] > GONE_S:
         return "is gone"
     does = ", ".join(sorted({WORDS.get(what, what) for what in facts["does"]})) or "waits"
-    return f"{does}, is late" if facts["late"] else does
+    return ", ".join([does, *(["is late"] if facts["late"] else []), *(["is there twice"] if facts["twice"] else [])])
 
 
 def table_of(status: Mapping[str, Any] | None, ended: Collection[str] = ()) -> "Table":

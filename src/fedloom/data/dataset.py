@@ -42,6 +42,8 @@ class Dataset:
     user_test   (n',) the same for test samples, or None
     label_train (n,) int64 labels 0, 1, ... by which data without classes is shared out; None: it cannot be
     errors      further measures of a model, by name: functions of predictions (n', m) and targets
+    published   what tells these samples from all others, set by `load` where every file has its published hash; else empty.
+                A copy with other samples (`dataclasses.replace`) has none.
 
     >>> x, y = np.array([[0.0], [2.0]]), np.array([0, 1])
     >>> tiny = Dataset(name="tiny", x_train=x, y_train=y, x_test=x[:1] + 1, y_test=y[:1], n_classes=2)
@@ -60,6 +62,7 @@ class Dataset:
     user_test: NDArray[np.int64] | None = None
     label_train: NDArray[np.int64] | None = None
     errors: Mapping[str, Error] = field(default_factory=dict)
+    published: str = field(default="", init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check.whole("n_classes", self.n_classes, least=0)
@@ -162,6 +165,13 @@ class Dataset:
             out -= self.mean.astype(np.float32).reshape(per_channel)
             out /= self.std.astype(np.float32).reshape(per_channel)
         return out
+
+    def known_as(self, published: str) -> "Dataset":
+        """Itself, which tells these samples from all others; they cannot be changed in place any more."""
+        for samples in (self.x_train, self.x_test):
+            samples.setflags(write=False)
+        object.__setattr__(self, "published", published)
+        return self
 
     def limited(self, limit: int) -> "Dataset":
         """At most `limit` samples of each split, in the proportions of the whole.

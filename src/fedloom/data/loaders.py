@@ -22,7 +22,7 @@ from fedloom.data.looking import Found
 from fedloom.data.magnet import MagnetSettings, magnet_tracking
 from fedloom.data.partition import largest_remainder
 from fedloom.data.reading import read_files
-from fedloom.data.sources import OWN, plain
+from fedloom.data.sources import OWN, plain, published_files
 from fedloom.gate import Refused, arrays, finite, mat, shown
 from fedloom.gate.child import Child
 
@@ -198,7 +198,15 @@ def load(
         dataset = _WITHOUT_FILES[name]()
     else:
         dataset = _FROM_FILES[plain(name)](name, directory)
-    return dataset if limit is None else dataset.limited(limit)
+    chosen = dataset if limit is None else dataset.limited(limit)
+    return chosen.known_as(f"{name}, limit {limit}") if _is_published(name) else chosen
+
+
+def _is_published(name: str) -> bool:
+    """Whether a dataset that was loaded is known to the bit: every file of it was compared with its published hash."""
+    if name in _FROM_FILES:
+        return all(file.md5 is not None for file in published_files(name).values())
+    return name == "fashion-mini"
 
 
 def gaussian_mixture(

@@ -3,30 +3,34 @@
     bundle.json   name, run, scenario, method, seed, addresses, roster, settings
     node.pem, key.pem, ca.pem
 
-The folder that `deploy init` makes holds them all, and the authority (ca/), which stays there; `revoked.json` is read by the
-cloud, who tells everybody.
+The folder that `deploy init` makes holds them all, and the authority (ca/), which stays there and knows all certificates that it
+has issued; `revoked.json` is read by the cloud, who tells everybody.
 """
 
 import hashlib
 import json
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from fedloom import _check
 from fedloom._settings import Row, Settings
-from fedloom.deployment.certificates import Authority, Credentials, fingerprint, write_secret
+from fedloom.deployment.certificates import Authority, Credentials, check_credentials, fingerprint, write_secret
 from fedloom.deployment.naming import CLOUD, identity_of
 from fedloom.deployment.plans import Clusters
 from fedloom.gate import Refused, files, json_text
 from fedloom.gate.words import one_line, shown
 from fedloom.record.files import write_whole
+from fedloom.training.choose import ENGINES
 
-BUNDLE, REVOKED, AUTHORITY = "bundle.json", "revoked.json", "ca"
+BUNDLE, REVOKED, AUTHORITY, ISSUED = "bundle.json", "revoked.json", "ca", "issued.json"
 FORMAT = 1
 MOST_BYTES = 1 << 26
+_PRINT = re.compile("[0-9a-f]{64}")
 
 
 class Bundle(Settings):
@@ -65,6 +69,12 @@ class Bundle(Settings):
             identity_of(name)
         return roster
 
+    @field_validator("engine")
+    @classmethod
+    def _is_an_engine(cls, engine: str) -> str:
+        _check.one_of("engine", engine, ENGINES)
+        return engine
+
     def save(self, folder: Path, credentials: Credentials) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         write_secret(folder / "key.pem", credentials.key)
@@ -82,6 +92,7 @@ def read_bundle(folder: Path) -> tuple[Bundle, Credentials]:
         raise ValueError(
             f"{folder} is no bundle: {Path(str(error.filename)).name} is missing; `fedloom deploy init` makes bundles"
         ) from None
+    check_credentials(credentials, bundle.name, bundle.run, folder)
     return bundle, credentials
 
 
@@ -115,12 +126,12 @@ def make_bundles(
     meter: str | None = None,
 ) -> Bundle:
     """An authority and a bundle for the cloud and every node of the roster. serves: addresses of those who listen."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is no folder; choose another --out")
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty; keys are not overwritten: choose another folder or delete it")
     content = json.dumps([scenario, method, seed], sort_keys=True).encode()
     run = hashlib.sha256(content + secrets.token_bytes(16)).hexdigest()[:32]
-    authority = Authority.new(run)
-    authority.save(folder / AUTHORITY)
     shared = Bundle(
         name=CLOUD,
         run=run,
@@ -136,52 +147,82 @@ def make_bundles(
         clusters=clusters,
         meter=meter,
     )
-    for name in (CLOUD, *roster):
-        _issue(folder, authority, shared.model_copy(update={"name": name, "listen": serves.get(name)}))
-    (folder / REVOKED).write_text("{}\n")
+    authority = Authority.new(run)
+    authority.save(folder / AUTHORITY)
+    _write_prints(folder / REVOKED, {})
+    _issue(folder, authority, {name: _of(shared, name) for name in (CLOUD, *roster)})
     return shared
 
 
 def add_node(folder: Path, name: str) -> Path:
-    """A new bundle for a node of the roster, whose certificate before is revoked: after a loss, say."""
+    """A new bundle for a node of the roster, whose certificates before are revoked: after a loss, say."""
+    revoke_node(folder, name)
     shared, _ = read_bundle(folder / CLOUD)
-    if name not in shared.roster:
-        raise ValueError(
-            f"{name} is not in the roster; the scenario has {len(shared.roster)} nodes, and a plan for more needs new bundles"
-        )
-    if (folder / name / "node.pem").exists():
-        revoke_node(folder, name)
-    authority = Authority.read(folder / AUTHORITY, shared.run)
-    _issue(folder, authority, shared.model_copy(update={"name": name, "listen": shared.addresses.get(name)}))
+    _issue(folder, Authority.read(folder / AUTHORITY, shared.run), {name: _of(shared, name)})
     return folder / name
 
 
 def revoke_node(folder: Path, name: str) -> None:
-    """Nobody lets this node's certificate in any more, as soon as the cloud has read of it."""
+    """Nobody lets any certificate in that this node was ever given, as soon as the cloud has read of it; its bundle need not be
+    here any more."""
+    shared, _ = read_bundle(folder / CLOUD)
+    if name not in shared.roster:
+        raise ValueError(
+            f"{one_line(name, 50)} is not in the roster of {folder}: {shared.roster[0]} to {shared.roster[-1]}; other nodes need "
+            f"bundles of a scenario or plan that has them"
+        )
+    issued = _read_prints(folder / AUTHORITY / ISSUED)
     path = folder / REVOKED
-    revoked = json_text.read(path.read_text(), REVOKED) if path.exists() else {}
-    revoked[fingerprint((folder / name / "node.pem").read_bytes())] = name
-    write_whole(path, (json.dumps(revoked, indent=1) + "\n").encode())
+    _write_prints(path, {**_read_prints(path), **{mark: whose for mark, whose in issued.items() if whose == name}})
 
 
 class RevokedList:
-    """Fingerprints in a file, read again when it changes; and those that others tell of."""
+    """Fingerprints in a file, read again when it changes. What cannot be read (it is being copied, say) does not count, and is
+    told: what was known before does; at the start it is refused."""
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._seen, self._found = path, -1, frozenset[str]()
-        self.told: frozenset[str] = frozenset()
+    def __init__(self, path: Path, tell: Callable[[str], object] = lambda why: None) -> None:
+        self._path, self._tell, self._seen = path, tell, -1
+        self._found = frozenset[str]()
+        if path.exists():
+            self._found = frozenset(_read_prints(path))
 
     def __call__(self) -> frozenset[str]:
         try:
             changed = self._path.stat().st_mtime_ns
             if changed != self._seen:
-                self._found = frozenset(json_text.read(self._path.read_text(), REVOKED))
                 self._seen = changed
+                self._found = frozenset(_read_prints(self._path))
         except FileNotFoundError:
             pass
-        return self._found | self.told
+        except (ValueError, OSError) as error:
+            self._tell(str(error))
+        return self._found
 
 
-def _issue(folder: Path, authority: Authority, bundle: Bundle) -> None:
-    credentials = authority.issue(bundle.name, serves=bundle.listen is not None)
-    bundle.save(folder / bundle.name, credentials)
+def _of(shared: Bundle, name: str) -> Bundle:
+    """The same for another node."""
+    return shared.model_copy(update={"name": name, "listen": shared.addresses.get(name)})
+
+
+def _issue(folder: Path, authority: Authority, bundles: Mapping[str, Bundle]) -> None:
+    """Bundles with new certificates, which are written down before they can be used."""
+    made = {name: authority.issue(name, serves=bundle.listen is not None) for name, bundle in bundles.items()}
+    path = folder / AUTHORITY / ISSUED
+    before = _read_prints(path) if path.exists() else {}
+    _write_prints(path, before | {fingerprint(one.certificate): name for name, one in made.items()})
+    for name, bundle in bundles.items():
+        bundle.save(folder / name, made[name])
+
+
+def _read_prints(path: Path) -> dict[str, str]:
+    """Nodes by the fingerprints of their certificates."""
+    found = json_text.read(files.read_text(path, "fingerprints of certificates", MOST_BYTES), str(path))
+    if not isinstance(found, dict) or not all(_PRINT.fullmatch(mark) for mark in found):
+        raise Refused(
+            f"{path}: must be a mapping of fingerprints to nodes; take it from the folder that `deploy init` made"
+        )
+    return {mark: str(whose) for mark, whose in found.items()}
+
+
+def _write_prints(path: Path, content: Mapping[str, str]) -> None:
+    write_whole(path, (json.dumps(content, indent=1) + "\n").encode())

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -21,6 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from fedloom.deployment.naming import Identity, identity_of
 
 SCHEME = "fedloom"
+ANEW = "fedloom deploy add DIR NODE"
 DAYS = 3650
 
 
@@ -90,6 +92,42 @@ class Authority:
 def fingerprint(pem: bytes) -> str:
     """By which a certificate is revoked."""
     return hashlib.sha256(x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+def check_credentials(given: Credentials, name: str, run: str, folder: Path) -> None:
+    """ValueError if they are not whole, do not belong together, are another's, or are not valid now. Found at start: TLS would
+    refuse each call without a reason."""
+    try:
+        part = "node.pem"
+        made = x509.load_pem_x509_certificate(given.certificate)
+        part = "ca.pem"
+        authority = x509.load_pem_x509_certificate(given.authority)
+        part = "key.pem"
+        key = serialization.load_pem_private_key(given.key, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ValueError(f"{folder / part} is not whole; copy the bundle again, or make another: {ANEW}") from None
+    if made.public_key() != key.public_key():
+        raise ValueError(
+            f"{folder}: key.pem does not belong to node.pem; copy the whole bundle, or make another: {ANEW}"
+        )
+    try:
+        made.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        raise ValueError(
+            f"{folder}: node.pem is not signed by ca.pem; copy the whole bundle of one federation"
+        ) from None
+    names = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    whose = who_is(" ".join(names.get_values_for_type(x509.UniformResourceIdentifier)), run)
+    if whose.name != name:
+        raise ValueError(
+            f"{folder}: the certificate is of {whose.name}, the settings are of {name}; copy the whole bundle"
+        )
+    now, first, last = datetime.datetime.now(datetime.UTC), made.not_valid_before_utc, made.not_valid_after_utc
+    if not first <= now <= last:
+        raise ValueError(
+            f"{folder}: the certificate is valid from {first:%Y-%m-%d} to {last:%Y-%m-%d}, and by the clock of this machine it "
+            f"is {now:%Y-%m-%d}; set the clock, or make another: {ANEW}"
+        )
 
 
 def who_is(uri: str, run: str) -> Identity:

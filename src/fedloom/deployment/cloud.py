@@ -17,6 +17,8 @@ from fedloom.deployment.took import took_of
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator.simulation import Simulation
 
+MOST_FAILED = 3  # times as many jobs as there are devices that may fail one after the other
+MOST_LIVES = 8  # processes of a node that are remembered
 LINGER_S = 2.0  # after the end, so that nodes hear of it
 
 
@@ -32,6 +34,11 @@ class CloudDesk:
     ) -> None:
         self.conductor, self.station, self.roster = conductor, station, frozenset(roster)
         self.over, self.revoked = False, revoked
+        self.error: RuntimeError | None = None
+        """Why the federation cannot go on."""
+        self._n_failed = 0  # jobs, one after the other
+        self._lives: dict[str, list[str]] = {}  # by node: of the processes that asked for its orders, the last one last
+        self._twice: set[str] = set()
         self._news: dict[str, asyncio.Event] = {}
         self._loop = asyncio.get_running_loop()
         self._told_over: set[str] = set()
@@ -73,6 +80,8 @@ class CloudDesk:
                 failed = str(letter.fields["failed"])[:500] if "failed" in letter.fields else None
                 if failed is not None:
                     self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
+                if letter.word("order").startswith("train-"):
+                    self._count(who, failed)
                 self.conductor.done(who.name, letter.word("order"), failed, took_of(letter))
                 await self.station.keeping.stir()
                 return Letter("noted")
@@ -81,6 +90,22 @@ class CloudDesk:
             case "put" if letter.word("name")[:1] in ("m", "f"):
                 return await self._arrived(who, letter)
         return await self.station.handle(who, letter)
+
+    def _count(self, who: Identity, failed: str | None) -> None:
+        """A device has trained, or could not; if none can, the federation ends, as no round would change anything."""
+        self._n_failed = 0 if failed is None else self._n_failed + 1
+        n_devices = sum(naming.client_of(node) is not None for node in self.roster)
+        if failed is not None and self._n_failed >= MOST_FAILED * n_devices:
+            self.error = RuntimeError(f"no device can train; the last one, {who.name}, says: {failed}")
+            self.conductor.clock.stop()
+
+    def _see(self, node: str, life: str) -> None:
+        """Which process asks for a node's orders: one that was there before another came shows that both have its bundle."""
+        lives = self._lives.setdefault(node, [])
+        if life in lives[:-1] and node not in self._twice:
+            self._twice.add(node)
+            self.station.log("twice", who=node, why="two processes have its bundle; give each machine one of its own")
+        self._lives[node] = [*(one for one in lives if one != life), life][-MOST_LIVES:]
 
     def _hello(self, who: Identity, letter: Letter) -> Letter:
         newest = int(letter.number("newest", least=0, most=1e6))
@@ -100,6 +125,7 @@ class CloudDesk:
         known, held = set(letter.words("known")), letter.words("held")
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
         self._does[who.name] = letter.words("does", most=100)
+        self._see(who.name, letter.word("life"))
         news = self._news_of(who.name)
         end_s = self._loop.time() + wait_s
         with self.conductor.silence.attended(who.name):
@@ -156,7 +182,8 @@ class CloudDesk:
 
     def status(self) -> dict[str, Any]:
         """Who is there, and what is waited for. Of every node: seconds without a word, kinds of orders that it has not carried
-        out yet, what it said it does, whether an update of it has missed its round, and whether nobody waits for it."""
+        out yet, what it said it does, whether an update of it has missed its round, whether nobody waits for it, and whether two
+        processes have its bundle."""
         conductor = self.conductor
         waiting = conductor.waiting()
         nodes = {
@@ -166,6 +193,7 @@ class CloudDesk:
                 "does": self._does.get(node, []),
                 "late": any(order["name"] in conductor.ordering.late for order in waiting.get(node, [])),
                 "lost": node in conductor.losses.lost,
+                "twice": node in self._twice,
             }
             for node in sorted(self.roster)
         }
@@ -177,6 +205,8 @@ async def conduct(desk: CloudDesk, simulation: Simulation, carry_out: Callable[[
     station = asyncio.create_task(desk.station.run())
     try:
         ended = await asyncio.to_thread(_to_the_end, simulation, carry_out)
+        if desk.error is not None:
+            raise desk.error
         if ended:
             desk.end()
             await desk.said_goodbye(LINGER_S)

@@ -1,7 +1,7 @@
 """Features of clients, collected over the wire: each device computes its own and sends it to the cloud, which waits for all.
 
-For a device that is silent for too long, if enough others have answered, the feature of the first of them is taken; it takes no
-part from the next grouping on until it is heard again.
+For a device that is silent for too long, or cannot compute its feature, the feature of the first who answered is taken, if enough
+have; it takes no part from the next grouping on until it is heard again.
 """
 
 import math
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fedloom.deployment.conductor import Conductor
 
 Ints = NDArray[np.int64]
+TIMES = 3  # that a device may fail to compute a feature
 
 
 class Sizes(Protocol):
@@ -68,11 +69,11 @@ class Collecting:
         return out
 
     def _give_up(self, names: Mapping[int, str]) -> None:
-        """Take another's feature, by client, for those who are silent, if they are all that are missing."""
+        """Take another's feature, by client, for those who are not waited for, if they are all that are missing."""
         conductor = self._conductor
         missing = [client for client, name in names.items() if name not in conductor.store]
         there = [name for name in names.values() if name in conductor.store]
-        silent = all(conductor.silence.is_silent(naming.device(client)) for client in missing)
+        silent = all(self._is_hopeless(client, names[client]) for client in missing)
         if not silent or len(there) < max(1, math.ceil(conductor.silence.quorum * len(names))):
             return
         with conductor.lock:
@@ -80,6 +81,12 @@ class Collecting:
                 conductor.outbox.take(naming.device(client), f"feature-{names[client]}")
                 conductor.store.put(names[client], conductor.store[there[0]])
                 conductor.clock.happened(Lost("head", client, ()))
+
+    def _is_hopeless(self, client: int, name: str) -> bool:
+        """Nobody waits for a feature any more: its device is silent, or could not compute it several times."""
+        silence = self._conductor.silence
+        failed = self._conductor.n_failed[f"feature-{name}"] >= TIMES and silence.patience_s is not None
+        return failed or silence.is_silent(naming.device(client))
 
     def known(self, results: Mapping[int, Model]) -> None:
         """The life before had them trained: the devices have them."""

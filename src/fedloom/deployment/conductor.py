@@ -4,6 +4,7 @@ After a restart the driver goes through the journal again and gives the same ord
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -66,6 +67,8 @@ class Conductor:
         self.reports = Reports(store, self.clock)
         self.measures = Measured(journal)
         self.sight = Sight(measures=not in_lockstep(method), model_bits=model_bits or 32.0 * n_params)
+        self.n_failed: Counter[str] = Counter()
+        """By order: how often it failed."""
         self.booking: Booking | None = None
         self.on_scene: Callable[[Scene], None] | None = None
         """Told of the scene when clients are sent to work; they then compute for as long as the fleet says."""
@@ -133,6 +136,7 @@ class Conductor:
                 return
             if failed is not None and order["do"] != "train":
                 self.journal.carries(node, took.carried)
+                self.n_failed[order_id] += 1
                 self.outbox.add(node, order)  # it is tried again; the log says why it failed
                 return
             match order["do"]:  # what cannot be written is not done yet

@@ -4,7 +4,7 @@ not there yet is waited for."""
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -20,6 +20,13 @@ from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
 
 CALL_S = 60.0
+
+
+class Failed(Exception):
+    """What is computed on this node, perhaps by own code, has raised something."""
+
+
+T = TypeVar("T")
 Got = tuple[float, int]
 """Seconds that a model took to come, and its bytes."""
 
@@ -87,20 +94,16 @@ class Doing:
         self.at_work[order["id"]] = "fetch"
         again = (self._get(at, other, got) for other, at in order.get("also", []))
         start, *_ = await asyncio.gather(self._made(order["start"], got), *again)
-        began_s, before_j = time.monotonic(), None if self._meter is None else self._meter()
+        began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
-        row = await asyncio.to_thread(
-            self._working.train,
-            start,
-            n_steps=order["n_steps"],
-            first_step=naming.first_step(name),
-            lr_step=order["lr_step"],
-        )
+        steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
+        row = await asyncio.to_thread(_own, self._working.train, start, **steps)
         await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
         if order["begun"]:
             await self._keeping.hold(naming.begun(name), start)
         await self._keeping.hold(name, row)
-        joules = None if self._meter is None or before_j is None else max(0.0, self._meter() - before_j)
+        after_j = self._joules()
+        joules = None if before_j is None or after_j is None else max(0.0, after_j - before_j)
         took = Took(train_s=time.monotonic() - began_s, joules=joules)
         return took._replace(fetch_s=max((s for s, _ in got), default=0.0), fetched=sum(n for _, n in got))
 
@@ -119,7 +122,7 @@ class Doing:
             await self._keeping.saved(order["update"])
             result = self._store[order["update"]]
         asked = tuple(layers) if isinstance(layers, list) else layers
-        value = await asyncio.to_thread(self._working.feature, order["kind"], asked, start, result)
+        value = await asyncio.to_thread(_own, self._working.feature, order["kind"], asked, start, result)
         await self._put(CLOUD, order["name"], value)
 
     async def _merge(self, order: Mapping[str, Any]) -> None:
@@ -174,8 +177,20 @@ class Doing:
             return
         await until_reached(self._link, node, Letter("put", {"name": name}, {"row": row}), CALL_S)
 
+    def _joules(self) -> float | None:
+        return None if self._meter is None else _own(self._meter)
+
     @property
     def _working(self) -> Worker:
         if self._worker is None:
             raise ValueError(f"{self._name} has no data to train on")
         return self._worker
+
+
+def _own(compute: Callable[..., T], *given: Any, **how: Any) -> T:
+    """What a computation gives; Failed for whatever it raises, so that a file that it misses is not taken for a disk that is
+    full."""
+    try:
+        return compute(*given, **how)
+    except Exception as error:
+        raise Failed(f"{type(error).__name__}: {error}") from error

@@ -6,6 +6,7 @@ the garbage collector can hang the end of a process.
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -21,12 +22,13 @@ from fedloom.deployment.letters import BadLetter, Letter, encode
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import Identity
 from fedloom.deployment.took import Traffic
-from fedloom.deployment.transport import Desk, RefusedBy, Unreachable, answer, opened
+from fedloom.deployment.transport import LATER, Desk, RefusedBy, Unreachable, answer, opened
 
 CALL = "/fedloom/letter"
 SLACK = 1 << 20  # bytes that gRPC lets through beyond what a letter may have, so that our own refusal is logged
 HANDSHAKE_MS = 5000
 ALIVE_MS = 15_000
+MOST_CALLS = 64  # of a node at a time, so that nobody can take all that a server answers at a time
 LOST = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -70,7 +72,7 @@ class GrpcLink:
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 self._leave(to, channel, timeout_s)
-            if error.code() in LOST:
+            if error.code() in LOST or _is_busy(error):
                 raise Unreachable(f"{to} at {self._addresses[to]}: {error.details()}") from None
             raise RefusedBy(f"{to} refuses: {error.code().name}, {error.details()}") from None
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:  # the other side, or this one, died meanwhile
@@ -132,6 +134,7 @@ class GrpcServer:
         self._listen, self._credentials = listen, credentials
         self._prints: dict[bytes, str] = {}
         self._n_nodes = n_nodes
+        self._open: Counter[str] = Counter()  # calls of each node that are not answered yet
         self.port = 0
 
     async def __aenter__(self) -> "GrpcServer":
@@ -140,12 +143,12 @@ class GrpcServer:
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 0),
             ("grpc.server_handshake_timeout_ms", HANDSHAKE_MS),
-            ("grpc.max_concurrent_streams", 64),
+            ("grpc.max_concurrent_streams", MOST_CALLS),
             ("grpc.keepalive_time_ms", 2 * ALIVE_MS),
             ("grpc.keepalive_timeout_ms", ALIVE_MS),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", ALIVE_MS // 3),
         ]
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=64 + 16 * self._n_nodes)
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=2 * MOST_CALLS + 16 * self._n_nodes)
         server.add_generic_rpc_handlers((_OneCall(self._answer),))
         pair = [(self._credentials.key, self._credentials.certificate)]
         secure = grpc.ssl_server_credentials(pair, self._credentials.authority, require_client_auth=True)
@@ -168,7 +171,15 @@ class GrpcServer:
         except ValueError as error:
             self._log("refused", who=context.peer(), why=str(error))
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error)[:300])
-        return await answer(self._desk, who, data, self._most, self._log)
+        if self._open[who.name] >= MOST_CALLS:
+            why = f"{who.name} has {MOST_CALLS} calls open, and may not have more"
+            self._log("refused", who=str(who), why=why)
+            return encode(Letter(LATER, {"why": why}))
+        self._open[who.name] += 1
+        try:
+            return await answer(self._desk, who, data, self._most, self._log)
+        finally:
+            self._open[who.name] -= 1
 
     def _who(self, said: Mapping[str, Any]) -> Identity:
         """Who calls, by its certificate."""
@@ -185,6 +196,11 @@ class GrpcServer:
         if self._prints[pem] in self._revoked():
             raise ValueError(f"the certificate of {who} is revoked")
         return who
+
+
+def _is_busy(error: grpc.aio.AioRpcError) -> bool:
+    """The other side has more calls than it takes at a time."""
+    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "oncurrent" in str(error.details())
 
 
 class _OneCall(grpc.GenericRpcHandler):  # type: ignore[misc]

@@ -34,7 +34,11 @@ def serve(folder: str, parent: int, network: Network | None = None) -> None:
     from fedloom.deployment.roles import run_role
 
     torch.set_num_threads(1)
-    run_role(Path(folder), network=network)
+    try:
+        run_role(Path(folder), network=network)
+    except Exception as error:  # it stands in the log, if there was one yet
+        print(f"{Path(folder).name} has ended: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
 
 
 class Processes:

@@ -1,7 +1,6 @@
-"""Logs: a line of JSON for everything worth knowing, on standard error or wherever it is wanted."""
+"""Logs: a line of JSON for everything worth knowing, wherever it is wanted."""
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -21,11 +20,3 @@ class Log:
         self.kept = [*self.kept[-self._most + 1 :], line]
         if self._write is not None:
             self._write(json.dumps(line, default=str) + "\n")
-
-
-def to_stderr(node: str) -> Log:
-    def write(line: str) -> None:
-        sys.stderr.write(line)
-        sys.stderr.flush()
-
-    return Log(node, write)

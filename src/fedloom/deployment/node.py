@@ -5,6 +5,8 @@ All that a node keeps and hands out is in its store (keeping.py).
 """
 
 import asyncio
+import secrets
+import time
 from collections.abc import Callable
 
 from fedloom.deployment import naming
@@ -16,13 +18,15 @@ from fedloom.deployment.naming import CLOUD, Identity
 from fedloom.deployment.orders import Order
 from fedloom.deployment.store import Store
 from fedloom.deployment.took import NOTHING, Traffic
-from fedloom.deployment.transport import Desk, Link, RefusedBy, Unreachable, until_reached
+from fedloom.deployment.transport import Desk, Link, Unreachable, until_reached
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
 
 POLL_S = 2.0  # after so long an order that was lost is given again
 ANSWER_S = 15.0  # who asks for orders and has no answer for so long asks over another connection
 AGAIN_S = 1.0
+TOLD_S = 3.0  # who cannot be reached for so long is told of
+TOLD_AGAIN_S = 60.0
 
 
 class Node:
@@ -51,6 +55,8 @@ class Node:
         self.local: Desk = self
         self.revoked: frozenset[str] = frozenset()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._life = secrets.token_hex(8)
+        self._tell_at_s: dict[str, float] = {}  # who cannot be reached, and when that is told
 
     def gauges(self) -> dict[str, float]:
         """What is worth watching."""
@@ -67,7 +73,7 @@ class Node:
             while True:
                 held = [] if self.name == CLOUD else self.store.names
                 does = sorted(set(self.doing.at_work.values()))
-                fields = {"known": list(self._tasks), "held": held, "does": does, "wait_s": POLL_S}
+                fields = {"known": list(self._tasks), "held": held, "does": does, "wait_s": POLL_S, "life": self._life}
                 reply = await until_reached(self, CLOUD, Letter("poll", fields), ANSWER_S)
                 self.store.drop(reply.words("drop"))
                 self.revoked = frozenset(reply.words("revoked"))
@@ -87,7 +93,7 @@ class Node:
     async def call(self, to: str, letter: Letter, timeout_s: float) -> Letter:
         """To another node, or to this one, which like the others answers later if it cannot write now."""
         if to != self.name:
-            return await self.link.call(to, letter, timeout_s)
+            return await self._reached(to, letter, timeout_s)
         try:
             return await self.local.handle(naming.identity_of(self.name), letter)
         except OSError as error:
@@ -96,6 +102,19 @@ class Node:
 
     async def close(self) -> None:
         await self.link.close()
+
+    async def _reached(self, to: str, letter: Letter, timeout_s: float) -> Letter:
+        """Call another node; the log says if it cannot be reached for a while."""
+        try:
+            reply = await self.link.call(to, letter, timeout_s)
+        except Unreachable as error:
+            now_s = time.monotonic()
+            if now_s >= self._tell_at_s.setdefault(to, now_s + TOLD_S):
+                self._tell_at_s[to] = now_s + TOLD_AGAIN_S
+                self.log("unreachable", who=to, why=str(error))
+            raise
+        self._tell_at_s.pop(to, None)
+        return reply
 
     async def _hello(self) -> None:
         """Agree on a version of the protocol."""
@@ -123,7 +142,7 @@ class Node:
                 except OSError as error:  # a full disk, say: nothing is acknowledged, and it is tried again
                     self.log("cannot", order=order["id"], why=str(error))
                     await asyncio.sleep(AGAIN_S)
-        except (ValueError, RefusedBy, KeyError) as error:
+        except Exception as error:  # own code may raise anything
             failed = f"{type(error).__name__}: {error}"
             self.log("failed", order=order["id"], why=failed)
             await asyncio.sleep(AGAIN_S)  # it is perhaps given again

@@ -4,6 +4,7 @@ The plan says who heads which devices, where they stand, how many local steps an
 round; the scenario says the rest: data, model, training, links and speeds. device-0 is the first device of the plan.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from pydantic import Field
 from fedloom._settings import Row, Settings
 from fedloom.gate import files, json_text
 from fedloom.gate.names import folder_name
-from fedloom.gate.words import Refused
+from fedloom.gate.words import Refused, shown
 from fedloom.grouping import Topology, View
 from fedloom.methods import Grouping, Method
 from fedloom.methods.by_name import make_method
@@ -21,6 +22,7 @@ from fedloom.simulator.scenarios import Scenario
 from fedloom.simulator.scenarios import scenario as read_scenario
 
 MOST_BYTES = 1 << 28
+NOBODY = {"", "server"}  # in the place of a head: the device takes no part, or reports to the server
 Index = Annotated[int, Field(ge=0)]
 
 
@@ -67,9 +69,25 @@ def read_plan(path: Path) -> Planned:
         raise Refused(
             f"{path} is no plan: {type(error).__name__} {error}; give the plan.json that `fedloom plan` writes"
         ) from None
+    _check_heads(ids, [str(line["head"]) for line in devices], heads, path)
     if max(heads, default=-1) < 0:
         raise Refused(f"{path} has no heads: its devices report to the server; deploy it with a scenario and fedavg")
     return planned
+
+
+def _check_heads(ids: list[str], names: list[str], heads: list[int], path: Path) -> None:
+    """Refuse a plan whose heads are no devices of it, or do not head themselves."""
+    twice = sorted(name for name, n in Counter(ids).items() if n > 1)
+    if twice:
+        raise Refused(f"{path}: the devices {shown(twice)} are there more than once; give each an id of its own")
+    strangers = sorted({name for name, head in zip(names, heads) if head < 0} - NOBODY)
+    if strangers:
+        raise Refused(
+            f"{path}: the heads {shown(strangers)} are no devices of the plan; name a device, or leave it empty"
+        )
+    led = [f"{ids[k]} by {ids[head]}" for k, head in enumerate(heads) if head >= 0 and heads[head] != head]
+    if led:
+        raise Refused(f"{path}: a head must be its own head, and here are led {shown(led)}, which is led itself")
 
 
 def scenario_of(planned: Planned, base: str | None, changes: list[str]) -> Scenario:

@@ -7,9 +7,12 @@ again with the same bundle and goes on.
 
 import asyncio
 import contextlib
+import fcntl
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+import time
+import traceback
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from fedloom.deployment.meters import meter_of
 from fedloom.deployment.metrics import shown
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
+from fedloom.deployment.optimisers import check_optimiser
 from fedloom.deployment.own import own_task
 from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
@@ -50,7 +54,8 @@ OnRound = Callable[[int, dict[str, float | int] | None], None]
 STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
 SWITCH_S = 0.001  # a thread that computes lets others answer so often
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
-LOG, STATE, RECORD = "log.jsonl", "state", "record"
+LOG, STATE, RECORD, LOCK = "log.jsonl", "state", "record", "lock"
+LOCK_S = 5.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,11 +80,7 @@ def check_runs(scenario: Scenario, method: Method) -> None:
             "evaluation.every counts edge rounds, and between cloud rounds the models are with their stations, not with the "
             "cloud; set evaluation.every to a number of cloud rounds"
         )
-    if method.merge_edge.then is not None:
-        raise ValueError(
-            f"{method.name} has a server optimiser where clients are averaged, and its moments are not with the stations; "
-            f"use one at the cloud above edges (hierarchical=true)"
-        )
+    check_optimiser(scenario, method)
     if scenario.evaluation.models == "devices":
         raise ValueError(
             "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"
@@ -105,7 +106,7 @@ def run_role(
     method = method_of(bundle.method, bundle.clusters)
     check_runs(scenario, method)
     sys.setswitchinterval(SWITCH_S)
-    with (folder / LOG).open("a") as file:
+    with _alone(folder), (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
         play = Role(bundle, credentials, folder, scenario, method, log, metrics, network)
         program = _cloud(play, on_round) if found == CLOUD else _node(play)
@@ -114,6 +115,9 @@ def run_role(
         except asyncio.CancelledError:
             log("stopped")
             raise SystemExit(STOPPED) from None
+        except Exception as error:
+            log("ended", why=f"{type(error).__name__}: {error}", trace=traceback.format_exc(limit=-3))
+            raise
 
 
 async def ask_status(bundle: Bundle, credentials: Credentials, timeout_s: float = 5.0) -> dict[str, Any]:
@@ -152,7 +156,7 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
     bundle, folder, log, method = role.bundle, role.folder, role.log, role.method
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
-    revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED))
+    revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED), lambda why: log("cannot", why=why))
     own = own_task(bundle.task, bundle.name)
     n_params = rows.n_values(make_setting(role.scenario, method, bundle.seed, **own).model)
     conductor = Conductor(
@@ -249,6 +253,23 @@ async def _ended_by_signals(program: Any) -> None:
         with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread, or no such signal here
             loop.add_signal_handler(number, task.cancel)
     await task
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a bundle: two processes would change each other's state. The system lets go of it if one is killed, and
+    what it has started may take a moment longer to end."""
+    end_s = time.monotonic() + LOCK_S
+    with (folder / LOCK).open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end_s:
+                    raise ValueError(f"another process runs with the bundle {folder}; end it first") from None
+                time.sleep(0.1)
+        yield
 
 
 def _writer(file: Any, echo: bool) -> Callable[[str], object]:

@@ -5,7 +5,6 @@ a network in memory.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Protocol
 
 from fedloom.deployment.letters import BadLetter, Letter, decode, encode
@@ -19,7 +18,7 @@ class Unreachable(ConnectionError):
     """Nobody has answered: the letter, or the answer, may be lost. It is sent again."""
 
 
-class RefusedBy(Exception):
+class RefusedBy(RuntimeError):
     """The other side has answered that it will not; sending it again does not help."""
 
 
@@ -62,15 +61,12 @@ def opened(data: bytes, most: int, to: str) -> Letter:
     return letter
 
 
-async def until_reached(
-    link: Link, to: str, letter: Letter, timeout_s: float, on_wait: Callable[[], None] = lambda: None
-) -> Letter:
+async def until_reached(link: Link, to: str, letter: Letter, timeout_s: float) -> Letter:
     """Call until somebody answers."""
     pause_s = 0.02
     while True:
         try:
             return await link.call(to, letter, timeout_s)
         except Unreachable:
-            on_wait()
             await asyncio.sleep(pause_s)
             pause_s = min(1.0, 2 * pause_s)

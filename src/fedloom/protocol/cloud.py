@@ -21,6 +21,7 @@ from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import Attendance, Terms
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Said(NamedTuple):
@@ -86,6 +87,7 @@ class Cloud:
         self.edges: Sequence[Edge] = []
         self.fetched = self.n_reports = np.zeros(0, dtype=np.int64)
         self._labels: tuple[Topology, Ints] | None = None  # of the clusters of a topology
+        self._samples: tuple[Attendance, Floats, Floats] | None = None  # see _samples_of
         self.window = (0.0, 0.0)  # when the last adaption of the bound was, and the accuracy then
 
     def __repr__(self) -> str:
@@ -195,10 +197,10 @@ class Cloud:
 
     def reports(self, attendance: Attendance, fresh: NDArray[np.bool_]) -> Reports:
         """What the cloud knows of the aggregators; fresh (N,): those that report now."""
-        samples, topology = self.terms.n_samples / attendance.n_reached, attendance.topology
+        (samples, total), topology = self._samples_of(attendance), attendance.topology
         contributed, contributed_last = self._contributors()
         return Reports(
-            total=topology.cover @ samples,
+            total=total,
             reported=(contributed @ samples) * fresh,
             staleness=self.version - self.fetched,
             fresh=fresh,
@@ -207,6 +209,14 @@ class Cloud:
             cluster=np.unique(topology.clusters, return_inverse=True)[1],
             label_counts=self._labels_of_clusters(topology, contributed),
         )
+
+    def _samples_of(self, attendance: Attendance) -> tuple[Floats, Floats]:
+        """(K,) samples of each client for one of its aggregators, and (N,) of all clients of each: the same as long as nobody
+        moves."""
+        if self._samples is None or self._samples[0] is not attendance:
+            samples = self.terms.n_samples / attendance.n_reached
+            self._samples = (attendance, samples, attendance.topology.cover @ samples)
+        return self._samples[1:]
 
     def _contributors(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """(N, K) whose updates are in each aggregator's model since its last report, and of the last edge round."""

@@ -46,22 +46,32 @@ def write_whole(path: Path, content: Content) -> None:
     write_together(path.parent, {path.name: content})
 
 
-def write_together(folder: Path, files: Mapping[str, Content | None], *, flush: bool = True) -> None:
-    """The same for several files, renamed one after the other when all of them are on disk. None: it is there, beside its place.
+def write_together(folder: Path, files: Mapping[str, Content], *, flush: bool = True) -> None:
+    """The same for several files, renamed one after the other when all of them are on disk.
 
     Flushing takes milliseconds: files that are made again if a power cut destroys them do without.
     """
-    besides = {folder / name: beside_of(folder / name) for name in files}
+    with beside_together(folder, files, flush=flush):
+        pass
+
+
+@contextmanager
+def beside_together(folder: Path, files: Mapping[str, Content], *, flush: bool) -> Iterator[dict[str, Path]]:
+    """Files beside their places, on disk, by name; they are put there one after the other when the context is left, or taken
+    away if something could not be written."""
+    besides = {name: beside_of(folder / name) for name in files}
     with _or_none(besides.values()):
-        for path, content in zip(besides, files.values()):
-            if content is not None:
-                write_beside(path, content)
-        if flush:
-            with explaining(folder), ThreadPoolExecutor(len(besides)) as pool:
-                list(pool.map(_flush, besides.values()))  # at once they cost the disk hardly more than one
-        for path, beside in besides.items():
-            with explaining(path):
-                beside.replace(path)
+        with explaining(folder), ThreadPoolExecutor(len(files)) as pool:
+            flushed = []
+            for name, content in files.items():
+                beside = write_beside(folder / name, content)
+                flushed += [pool.submit(_flush, beside)] if flush else []  # while the next is written
+            for one in flushed:
+                one.result()
+        yield besides
+        for name, beside in besides.items():
+            with explaining(folder / name):
+                beside.replace(folder / name)
         if flush:
             with explaining(folder):
                 _flush(folder)
@@ -185,14 +195,16 @@ class Manifest:
 
     def write(self, files: Mapping[str, Content], *, flush: bool = True) -> None:
         """Write these files of the record, having announced them; FolderError or NotWritten if that cannot be."""
-        with _or_none([beside_of(self.folder / name) for name in files]):
-            new = {name: state_of(write_beside(self.folder / name, content)) for name, content in files.items()}
-        for name, state in new.items():
-            before = self.states.get(name, [None])
-            self.states[name] = [*(s for s in before if s != state), state]
-        listed = {"identity": self.identity, "files": self.states}
-        ready = dict.fromkeys(files)
-        write_together(self.folder, {MANIFEST: json_bytes(_sealed(listed)), **ready}, flush=flush)
+        with beside_together(self.folder, files, flush=flush) as besides:
+            new = {name: state_of(beside) for name, beside in besides.items()}
+            for name, state in new.items():
+                before = self.states.get(name, [None])
+                self.states[name] = [*(s for s in before if s != state), state]
+            listed = {"identity": self.identity, "files": self.states}
+            path = self.folder / MANIFEST
+            beside = write_beside(path, json_bytes(_sealed(listed)), flush=flush)
+            with explaining(path, beside):
+                beside.replace(path)
         self.states |= {name: [state] for name, state in new.items()}
 
 

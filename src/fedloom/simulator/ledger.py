@@ -85,7 +85,8 @@ class Ledger:
         self.compute_s = self.compute_j = self.feature_j = 0.0
         self._amounts = np.zeros((len(HOPS), len(DIRECTIONS), 2))  # airtime_s, energy_j
         self._counts = np.zeros((len(HOPS), len(DIRECTIONS), 3), dtype=np.int64)  # links, parties, bytes
-        self._notes: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._lines: dict[tuple[str, str], int] = {}  # of the notes, by hop and direction
+        self._notes = np.zeros((0, len(NOTED), 0))  # (lines, 4, places), as in Shares
         self._entries: list[Bill | Note] = []  # those that are not added up yet
 
     @property
@@ -132,40 +133,38 @@ class Ledger:
             counts = [value for b in bills for value in (b.n_links, b.n_parties, b.n_bytes)]
             _add_each(self._counts, at, np.array(counts, dtype=np.int64))
             _add_each(self._amounts, at, np.array([value for b in bills for value in (b.airtime_s, b.energy_j)]))
-        shares: dict[tuple[str, str], list[Shares]] = {}
-        for entry in entries:
-            if entry.shares is not None:
-                shares.setdefault((entry.hop, entry.direction), []).append(entry.shares)
-        for key, several in shares.items():
-            self._add_notes(key, several)
+        noted = [entry for entry in entries if entry.shares is not None]
+        if noted:
+            self._add_notes(noted)
 
-    def _add_notes(self, key: tuple[str, str], several: list[Shares]) -> None:
-        notes, n_places = self._notes.get(key), max(shares.n_places for shares in several)
-        if notes is None or notes.shape[1] < n_places:
-            whole = np.zeros((len(NOTED), n_places))
-            if notes is not None:
-                whole[:, : notes.shape[1]] = notes
-            self._notes[key] = notes = whole
+    def _add_notes(self, noted: list[Bill | Note]) -> None:
+        """Add shares to the notes of their hops and directions, one after the other."""
+        several = [entry.shares for entry in noted if entry.shares is not None]
+        lines = [self._lines.setdefault((entry.hop, entry.direction), len(self._lines)) for entry in noted]
+        n_lines, _, width = self._notes.shape
+        n_places = max(width, *(shares.n_places for shares in several))
+        if len(self._lines) > n_lines or n_places > width:
+            whole = np.zeros((len(self._lines), len(NOTED), n_places))
+            whole[:n_lines, :, :width] = self._notes
+            self._notes = whole
         place = np.concatenate([shares.place for shares in several])
         amounts = np.concatenate([shares.amounts for shares in several], axis=1)
-        columns = np.ravel(np.arange(len(NOTED))[:, None] * notes.shape[1] + place)
-        np.add.at(notes.reshape(-1), columns, amounts.reshape(-1))  # one after the other
+        place += np.repeat(lines, [len(shares.place) for shares in several]) * (len(NOTED) * n_places)
+        columns = np.arange(len(NOTED))[:, None] * n_places + place
+        np.add.at(self._notes.reshape(-1), columns.reshape(-1), amounts.reshape(-1))
 
     def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
         """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
         aggregator, hop, direction, links, bytes, airtime_s (of computing: device seconds), energy_j."""
         self._add_up()
-        found = []
-        for (hop, direction), values in self._notes.items():
-            used = np.flatnonzero(values.any(axis=0))
-            found.append((hop, direction, used + NOBODY, values[:, used]))
-        self._notes = {}
-        values = np.concatenate([np.zeros((len(NOTED), 0)), *(v for *_, v in found)], axis=1)
-        links, n_bytes, airtime_s, energy_j = values
+        lines = list(self._lines)
+        line, place = np.nonzero(self._notes.any(axis=1))
+        links, n_bytes, airtime_s, energy_j = self._notes.transpose(1, 0, 2)[:, line, place]
+        self._lines, self._notes = {}, np.zeros((0, len(NOTED), 0))
         return {
-            "aggregator": np.concatenate([np.zeros(0, np.int64), *(who for _, _, who, _ in found)]),
-            "hop": [hop for hop, _, who, _ in found for _ in who],
-            "direction": [direction for _, direction, who, _ in found for _ in who],
+            "aggregator": place + NOBODY,
+            "hop": [lines[i][0] for i in line.tolist()],
+            "direction": [lines[i][1] for i in line.tolist()],
             "links": np.rint(links).astype(np.int64),
             "bytes": np.rint(n_bytes).astype(np.int64),
             "airtime_s": airtime_s,

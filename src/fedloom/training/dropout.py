@@ -31,9 +31,10 @@ class CounterDropout(nn.Module):
         if not self.training or self.p <= 0:
             return x
         key = mix(self.key ^ (self.layer * _GOLDEN % 2**64)) & _MASK
-        element = torch.arange(x.numel(), dtype=torch.int64) & _MASK
-        keep = _mix32(element ^ key) >= int(self.p * 2**32)
-        return x * (keep.view_as(x).to(x.dtype) / (1 - self.p))
+        element = torch.arange(x.numel(), dtype=torch.int32)
+        least = min(int(self.p * 2**32), _MASK)
+        keep = _mix32(element.bitwise_xor_(_signed(key))).bitwise_xor_(_signed(1 << 31)) >= least - 2**31
+        return x * keep.view_as(x).to(x.dtype).div_(1 - self.p)
 
 
 def use_counters(model: nn.Module) -> list[CounterDropout]:
@@ -50,9 +51,15 @@ def use_counters(model: nn.Module) -> list[CounterDropout]:
 
 
 def _mix32(x: torch.Tensor) -> torch.Tensor:
-    """A 32-bit hash of numbers below 2^32, kept in int64: products wrap around, and only their low half counts."""
-    x = x ^ (x >> 16)
-    x = (x * 0x85EBCA6B) & _MASK
-    x = x ^ (x >> 13)
-    x = (x * 0xC2B2AE35) & _MASK
-    return x ^ (x >> 16)
+    """A 32-bit hash of numbers that are kept in int32, in place: products wrap around, and shifts must not bring the sign in."""
+    x ^= (x >> 16).bitwise_and_(0xFFFF)
+    x *= _signed(0x85EBCA6B)
+    x ^= (x >> 13).bitwise_and_(0x7FFFF)
+    x *= _signed(0xC2B2AE35)
+    x ^= (x >> 16).bitwise_and_(0xFFFF)
+    return x
+
+
+def _signed(bits: int) -> int:
+    """A number below 2^32 as the int32 of the same bits."""
+    return bits - (bits >> 31 << 32)

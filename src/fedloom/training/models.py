@@ -54,8 +54,8 @@ class Fire(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, channels, side, side) -> (batch, 2 expanded, side, side)."""
-        x = self.squeeze(x).relu()
-        return torch.cat([self.expand1(x), self.expand3(x)], dim=1).relu()
+        x = self.squeeze(x).relu_()
+        return torch.cat([self.expand1(x), self.expand3(x)], dim=1).relu_()
 
 
 class Residual(nn.Module):
@@ -80,7 +80,7 @@ class Residual(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, channels, side, side) -> (batch, wide, side / stride, side / stride), rounded up."""
         added: torch.Tensor = self.body(x) + self.shortcut(x)
-        return added.relu()
+        return added.relu_()
 
 
 def module_of(network: Network) -> nn.Module:

@@ -20,8 +20,8 @@ from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Ta
 from fedloom.training.ring import RING, chunk_size
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import block_size, summation_order
-from fedloom.training.torch_pool import Call, Pool, message_cuts
-from fedloom.training.torch_sums import RangeSums
+from fedloom.training.torch_pool import Pool, message_cuts
+from fedloom.training.torch_sums import Entries, RangeSums
 from fedloom.training.torch_trainer import EVAL_BATCH, Trainer
 
 
@@ -48,12 +48,12 @@ class TorchEngine:
         order = summation_order(jobs, mix, size)
         if self._alone(jobs):
             sums, out = RangeSums(0, self.n_params, size, len(jobs)), np.empty((mix.n_targets, self.n_params))
-            self._run(starts, jobs, order, lambda job, row: sums.add(row, entries[job]))
+            self._run(starts, jobs, order, lambda job, row: sums.add([(row, entries[job])]))
             sums.write(torch.from_numpy(out))
             return out
         pool = self._workers(len(starts), mix.n_targets)
         pool.each(("begin_sums", size, len(jobs)))
-        self._share_out(pool, starts, jobs, order, lambda job, slot: ("add", slot, entries[job]))
+        self._share_out(pool, starts, jobs, order, lambda job, slot: (slot, entries[job]))
         pool.each(("end_sums", mix.n_targets))
         return pool.sums[: mix.n_targets].numpy().copy()
 
@@ -134,17 +134,17 @@ class TorchEngine:
         self._refuse(diverged)
 
     def _share_out(
-        self, pool: Pool, starts: Rows, jobs: Jobs, order: Ints, use: Callable[[int, int], Call | None]
+        self, pool: Pool, starts: Rows, jobs: Jobs, order: Ints, use: Callable[[int, int], tuple[int, Entries] | None]
     ) -> None:
-        """Let workers train all jobs. use(job, slot), asked in this order, says what every worker is to do with the result in
-        a slot; if nothing, the slot may be used again when it returns."""
+        """Let workers train all jobs. use(job, slot), asked in this order, says what every worker is to add up; if nothing, the
+        slot may be used again when it returns."""
         chunk = chunk_size(self.n_params)
         cuts, columns = message_cuts(len(jobs), self.n_workers, chunk), _columns(jobs, order)
         chunks = [columns[i:j] for i, j in itertools.pairwise(cuts)]
         pool.starts[: len(starts)] = torch.from_numpy(starts)
         ring, diverged = RING * self.n_workers, list[int]()
 
-        def collect(number: int, bad: list[int]) -> list[Call] | None:
+        def collect(number: int, bad: list[int]) -> list[tuple[int, Entries]] | None:
             diverged.extend(bad)
             first, slot = cuts[number], (number % ring) * chunk
             found = [use(int(order[first + i]), slot + i) for i in range(len(chunks[number]))]

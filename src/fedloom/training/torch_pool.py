@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from fedloom.training.heap import keep_memory
 from fedloom.training.orphans import end_with
 from fedloom.training.ring import CHUNK, RING, chunk_size
 from fedloom.training.torch_sums import Entries, RangeSums, ranges
@@ -38,10 +39,10 @@ class Pool:
         self.processes: list[BaseProcess] = []
         self.closed = False
         context = multiprocessing.get_context("fork")
-        for own in self.ranges:
+        for i, own in enumerate(self.ranges):
             ours, theirs = context.Pipe()
             # A worker must not hold the driver's ends, or it would not notice that the driver is gone.
-            worker = _Worker(trainer, self.starts, self.slots, self.sums, own)
+            worker = _Worker(trainer, self.starts, self.slots, self.sums, own, scratch=i)
             args = (theirs, [*self.pipes, ours], worker, os.getpid())
             process = context.Process(target=_work, args=args, daemon=True)
             with warnings.catch_warnings():
@@ -52,16 +53,16 @@ class Pool:
             self.processes.append(process)
 
     def map(
-        self, messages: Sequence[Call], collect: Callable[[int, Any], list[Call] | None], ring: int | None = None
+        self, messages: Sequence[Call], collect: Callable[[int, Any], list[Any] | None], ring: int | None = None
     ) -> None:
         """Send the messages to whoever is free; collect the answers in order, at most `ring` ahead.
 
-        What `collect` returns, if it is something, are chores that every worker does before its next message, in the order of
-        the messages. Only when all have done them, their message counts as collected.
+        What `collect` returns, if it is something, every worker adds (`_Worker.add`) before its next message, in the order of
+        the messages and as much as there is in one go. Only when all have done so, their message counts as collected.
         """
         ring, n = ring or len(messages), len(messages)
         answers: dict[int, Any] = {}
-        chores: list[tuple[int, list[Call]]] = []  # with the number of the message that they are of
+        chores: list[tuple[int, list[Any]]] = []  # with the number of the message that they are of
         awaited: dict[Connection, list[_Awaited]] = {pipe: [] for pipe in self.pipes}
         given, done = dict.fromkeys(self.pipes, 0), dict.fromkeys(self.pipes, 0)  # chores
         sent = collected = 0
@@ -75,7 +76,7 @@ class Pool:
                         todo = chores[given[pipe] :] if more or not waited else []
                         tasks: list[list[Call]] = []
                         if todo:
-                            tasks.append([call for _, calls in todo for call in calls])
+                            tasks.append([("add", [one for _, found in todo for one in found])])
                             given[pipe] = len(chores)
                             waited.append(_Awaited(False, len(chores)))
                         if more:
@@ -95,8 +96,8 @@ class Pool:
                     else:
                         done[ready] = item.number
                 while collected in answers:
-                    calls = collect(collected, answers.pop(collected))
-                    chores += [] if calls is None else [(collected, calls)]
+                    found = collect(collected, answers.pop(collected))
+                    chores += [] if found is None else [(collected, found)]
                     collected += 1
         except BaseException:
             self.close()
@@ -153,31 +154,39 @@ class _Awaited(NamedTuple):
 
 
 class _Worker:
-    """What a worker does with its model and the shared memory. own: the columns that it adds up."""
+    """What a worker does with its model and the shared memory. It trains in the slots themselves, so that no row is copied.
+    own: the columns that it adds up; scratch: the slot in which it evaluates."""
 
     def __init__(
-        self, trainer: Trainer, starts: torch.Tensor, slots: torch.Tensor, sums: torch.Tensor, own: tuple[int, int]
+        self,
+        trainer: Trainer,
+        starts: torch.Tensor,
+        slots: torch.Tensor,
+        sums: torch.Tensor,
+        own: tuple[int, int],
+        scratch: int,
     ) -> None:
         self._trainer, self._starts, self._slots, self._sums, self._own = trainer, starts, slots, sums, own
+        self._scratch = scratch
         self._adding: RangeSums | None = None
 
     def train(self, slot: int, jobs: list[list[int]]) -> list[int]:
         """Jobs into slots from `slot` on; the clients whose models are not finite."""
         diverged = []
         for i, (start, client, *steps) in enumerate(jobs):
+            self._trainer.place(self._slots[slot + i])
             if not self._trainer.train(self._starts[start], client, *steps):
                 diverged.append(client)
-            self._slots[slot + i].copy_(self._trainer.row)
         return diverged
 
     def begin_sums(self, size: int, n_jobs: int) -> None:
         """So many rows will be added up."""
         self._adding = RangeSums(*self._own, size, n_jobs)
 
-    def add(self, slot: int, entries: Entries) -> None:
-        """Its columns of the row in a slot."""
+    def add(self, found: list[tuple[int, Entries]]) -> None:
+        """Its columns of the rows in some slots."""
         assert self._adding is not None
-        self._adding.add(self._slots[slot], entries)
+        self._adding.add([(self._slots[slot], entries) for slot, entries in found])
 
     def end_sums(self, n_sums: int) -> None:
         """Show what came out."""
@@ -186,6 +195,7 @@ class _Worker:
         self._adding = None
 
     def evaluate(self, m: int, split: str, low: int, high: int) -> Any:
+        self._trainer.place(self._slots[self._scratch])  # nothing is being trained meanwhile
         return self._trainer.evaluate(self._starts[m], split, low, high)
 
 
@@ -197,6 +207,7 @@ def _work(pipe: Connection, drivers_ends: list[Connection], worker: _Worker, par
     for end in drivers_ends:
         end.close()
     torch.set_num_threads(1)
+    keep_memory()
     while True:
         try:
             tasks: list[list[Call]] = pipe.recv()
@@ -225,6 +236,9 @@ def message_cuts(n_jobs: int, n_workers: int, chunk: int = CHUNK) -> list[int]:
 
 
 def _shared(n: int, n_params: int, dtype: torch.dtype) -> torch.Tensor:
-    """(n, P) in anonymous memory that forked processes share, taken when it is first written; freed with the last of them."""
-    memory = mmap.mmap(-1, max(1, dtype.itemsize * n * n_params))
-    return torch.frombuffer(memory, dtype=dtype, count=n * n_params).view(n, n_params)
+    """(n, P) in anonymous memory that forked processes share, taken when it is first written; freed with the last of them. Rows
+    begin with a page: how values are aligned may decide how products are rounded."""
+    per_page = mmap.PAGESIZE // dtype.itemsize
+    stride = -(-n_params // per_page) * per_page
+    memory = mmap.mmap(-1, max(1, dtype.itemsize * n * stride))
+    return torch.frombuffer(memory, dtype=dtype, count=n * stride).view(n, stride)[:, :n_params]

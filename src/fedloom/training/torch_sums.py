@@ -11,7 +11,9 @@ import torch
 
 from fedloom.training.sums import Tree
 
-PIECE = 1 << 16  # columns added at a time: torch makes a copy in double precision, which should stay in the cache
+PIECE = (
+    1 << 15
+)  # columns added at a time: they and the copy that torch makes in double precision should stay in the cache
 ALIGNED = 64  # columns: ranges begin at multiples of it
 
 Entries = Sequence[tuple[int, float]]  # averages that a row counts in, and its weights
@@ -25,19 +27,30 @@ class RangeSums:
         self._tree, self._n_added = Tree(), 0
         self._block: dict[int, torch.Tensor] = {}
 
-    def add(self, row: torch.Tensor, entries: Entries) -> None:
-        """The next row (P,) in the fixed order."""
-        part = row[self._low : self._high]
-        for target, weight in entries:
-            if target not in self._block:
-                self._block[target] = torch.zeros(len(part), dtype=torch.float64)
-            sums = self._block[target]
-            for a in range(0, len(part), PIECE):
-                sums[a : a + PIECE].add_(part[a : a + PIECE], alpha=weight)
-        self._n_added += 1
-        if self._n_added % self._size == 0 or self._n_added == self._n_jobs:
-            self._tree.push({target: sums.numpy() for target, sums in self._block.items()})
-            self._block = {}
+    def add(self, rows: Sequence[tuple[torch.Tensor, Entries]]) -> None:
+        """The next rows (P,) in the fixed order: of a block all in one go, so that its sums are read and written once."""
+        while rows:
+            n = min(len(rows), self._size - self._n_added % self._size)
+            self._add_in_block(rows[:n])
+            self._n_added += n
+            rows = rows[n:]
+            if self._n_added % self._size == 0 or self._n_added == self._n_jobs:
+                self._tree.push({target: sums.numpy() for target, sums in self._block.items()})
+                self._block = {}
+
+    def _add_in_block(self, rows: Sequence[tuple[torch.Tensor, Entries]]) -> None:
+        found = dict.fromkeys(target for _, entries in rows for target, _ in entries)
+        new = [target for target in found if target not in self._block]
+        for target in new:
+            self._block[target] = torch.empty(self._high - self._low, dtype=torch.float64)
+        for a in range(self._low, self._high, PIECE):
+            b = min(a + PIECE, self._high)
+            pieces = {target: self._block[target][a - self._low : b - self._low] for target in found}
+            for target in new:
+                pieces[target].zero_()
+            for row, entries in rows:
+                for target, weight in entries:
+                    pieces[target].add_(row[a:b], alpha=weight)
 
     def write(self, out: torch.Tensor) -> None:
         """Into the same columns of out (M, P), after the last row; averages that no row counts in are zero."""

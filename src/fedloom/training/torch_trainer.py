@@ -16,7 +16,9 @@ from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Task
+from fedloom.training.in_place import relu_in_place
 from fedloom.training.models import as_module
+from fedloom.training.pooling import pool_by_channels
 from fedloom.training.rule import LocalRule
 
 EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
@@ -28,12 +30,24 @@ class Trainer:
     def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
         self.task, self.rule, self.seed = task, rule, seed
         self.model = copy.deepcopy(as_module(task.model))  # engines may share a task
+        relu_in_place(self.model)
+        pool_by_channels(self.model)
         self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
+        self._tensors = [tensor for _, tensor in model_rows.tensors(self.model)]
         self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]
         self.x = {"train": torch.from_numpy(task.x_train), "test": torch.from_numpy(task.x_test)}
         self.y = {"train": torch.from_numpy(task.y_train), "test": torch.from_numpy(task.y_test)}
         self.parts = task.parts
+
+    def place(self, row: torch.Tensor) -> None:
+        """From now on the model's tensors are views of this vector (P,), with the values that it has.
+
+        It must begin at a multiple of 64 bytes: matrix products of other alignments may round otherwise.
+        """
+        self.row = row
+        for tensor, part in zip(self._tensors, row.split_with_sizes([t.numel() for t in self._tensors])):
+            tensor.data = part.view(tensor.shape)
 
     def train(self, start: torch.Tensor, client: int, n_steps: int, first_step: int, lr_step: int) -> bool:
         """Leave the trained model in `self.row`; say whether it is finite."""
@@ -70,6 +84,7 @@ class Trainer:
                         velocity = [g.clone() for g in step]
                     step = velocity
                 torch._foreach_add_(params, list(step), alpha=-lr)
+            del loss, step  # or the next step would need memory of its own
         return math.isfinite(self.row.sum().item())
 
     def gradient(self, row: torch.Tensor, client: int) -> NDArray[np.float32]:

@@ -143,7 +143,7 @@ inline void wide_tile(const R* const* x, const R* w, const R* bias, R* y, int ys
         for (int o = 0; o < TO; ++o) acc[b][o] = Vec<R>{};
     for (int i = 0; i < n_in; i += Simd<R>::n) {
         Vec<R> row[TO];
-        for (int o = 0; o < TO; ++o) row[o] = load(w + std::ptrdiff_t(o) * n_in + i);
+        for (int o = 0; o < TO; ++o) row[o] = in_register<R>(load(w + std::ptrdiff_t(o) * n_in + i));
         for (int b = 0; b < TB; ++b) {
             const Vec<R> sample = load(x[b] + i);
             for (int o = 0; o < TO; ++o) acc[b][o] += sample * row[o];
@@ -188,21 +188,30 @@ inline void wide_gradient_tile(const R* const* x, int i, const R* dy, int ys, in
         for (int v = 0; v < TV; ++v) emit(at + std::ptrdiff_t(o) * n_in + i + v * L, acc[o][v]);
 }
 
-template <class R, int TO, class Emit>
-void wide_gradient_rows(const R* const* x, const R* dy, int ys, int n_in, int batch, std::ptrdiff_t at, Emit& emit) {
-    constexpr int L = Simd<R>::n;
-    int i = 0;
-    for (; i + wide_vectors * L <= n_in; i += wide_vectors * L)
-        wide_gradient_tile<R, TO, wide_vectors>(x, i, dy, ys, batch, at, n_in, emit);
-    for (; i < n_in; i += L) wide_gradient_tile<R, TO, 1>(x, i, dy, ys, batch, at, n_in, emit);
-}
-
-template <class R, class Emit>
-void wide_gradient(const R* const* x, const R* dy, int ys, int n_in, int n_out, int batch, Emit emit) {
+// All outputs of TV vectors of inputs, which stay in the first-level cache from the first to the last.
+template <class R, int TV, class Emit>
+void wide_gradient_columns(const R* const* x, int i, const R* dy, int ys, int n_in, int n_out, int batch, Emit& emit) {
     int o = 0;
     for (; o + wide_outputs <= n_out; o += wide_outputs)
-        wide_gradient_rows<R, wide_outputs>(x, dy + o, ys, n_in, batch, std::ptrdiff_t(o) * n_in, emit);
-    for (; o < n_out; ++o) wide_gradient_rows<R, 1>(x, dy + o, ys, n_in, batch, std::ptrdiff_t(o) * n_in, emit);
+        wide_gradient_tile<R, wide_outputs, TV>(x, i, dy + o, ys, batch, std::ptrdiff_t(o) * n_in, n_in, emit);
+    for (; o < n_out; ++o) wide_gradient_tile<R, 1, TV>(x, i, dy + o, ys, batch, std::ptrdiff_t(o) * n_in, n_in, emit);
+}
+
+// next: n_next samples that are needed after these; they come closer meanwhile.
+template <class R, class Emit>
+void wide_gradient(const R* const* x, const R* dy, int ys, int n_in, int n_out, int batch, const R* const* next, int n_next, Emit emit) {
+    constexpr int L = Simd<R>::n, line = 64 / int(sizeof(R));
+    for (int i = 0, fetched = 0; i < n_in;) {
+        for (const int end = std::min(n_in, i + wide_vectors * L); fetched < end; fetched += line)
+            for (int b = 0; b < n_next; ++b) __builtin_prefetch(next[b] + fetched, 0, 2);
+        if (i + wide_vectors * L <= n_in) {
+            wide_gradient_columns<R, wide_vectors>(x, i, dy, ys, n_in, n_out, batch, emit);
+            i += wide_vectors * L;
+        } else {
+            wide_gradient_columns<R, 1>(x, i, dy, ys, n_in, n_out, batch, emit);
+            i += L;
+        }
+    }
 }
 
 }  // namespace fedloom

@@ -10,7 +10,7 @@
 
 namespace fedloom {
 
-// Hands results to consume(task, row) in the order of the tasks, while later ones are still being computed.
+// Hands results to consume(first task, end) in the order of the tasks, several at a time, while others are being computed.
 class InOrder {
   public:
     InOrder(long ring, long n_row) : ring_(ring), rows_(ring * n_row), n_row_(n_row) {}
@@ -26,15 +26,22 @@ class InOrder {
     }
     template <class Consume>
     void finished(long task, Consume consume) {
-        std::lock_guard<std::mutex> guard(lock_);
+        std::unique_lock<std::mutex> guard(lock_);
         done_[task] = 1;
-        bool moved = false;
-        while (next_ < long(done_.size()) && done_[next_]) {
-            consume(next_, slot(next_));
-            ++next_;
-            moved = true;
+        if (consuming_) return;  // whoever does looks again
+        const long n = long(done_.size());
+        for (;;) {
+            long end = next_;
+            while (end < n && done_[end]) ++end;
+            if (end == next_ || (end < n && end - next_ < (ring_ + 1) / 2)) return;
+            consuming_ = true;
+            guard.unlock();
+            consume(next_, end);
+            guard.lock();
+            consuming_ = false;
+            next_ = end;
+            moved_.notify_all();
         }
-        if (moved) moved_.notify_all();
     }
     void stop() {
         std::lock_guard<std::mutex> guard(lock_);
@@ -44,7 +51,7 @@ class InOrder {
 
   private:
     long ring_, next_ = 0;
-    bool stopped_ = false;
+    bool stopped_ = false, consuming_ = false;
     std::vector<char> done_;
     std::vector<float> rows_;
     long n_row_;
@@ -143,26 +150,61 @@ inline void add_result(double* sum, const float* row, double weight, long n) {
     for (long i = 0; i < n; ++i) sum[i] += weight * row[i];
 }
 
+// Results are added to sums: which job's to which, by what weight; a job's entries begin at first[job].
+struct Entries {
+    const std::int64_t *first, *sum;
+    const double* weight;
+};
+
+// Add the results row(j) of jobs low..high-1 one after the other, a piece of them all at a time: it stays in the cache.
+template <class Row, class Sum>
+void add_results(const Entries& e, long low, long high, long n_row, Row row, Sum sum) {
+    constexpr long piece = 1024;
+    for (long a = 0; a < n_row; a += piece)
+        for (long j = low; j < high; ++j)
+            for (std::int64_t k = e.first[j]; k < e.first[j + 1]; ++k)
+                add_result(sum(e.sum[k]) + a, row(j) + a, e.weight[k], std::min(piece, n_row - a));
+}
+
+// The samples of a client's steps, in the order of its passes over them.
+class Batches {
+  public:
+    Batches(const Data& data, long client)
+        : data_(data), client_(client), n_(long(data.first[client + 1] - data.first[client])),
+          samples_(data.samples + data.first[client]) {}
+    // Those of a step; steps are asked for one after the other.
+    void of(long step, std::vector<std::int64_t>& index) {
+        const long whole = data_.drop_last ? n_ / data_.batch_size : (n_ + data_.batch_size - 1) / data_.batch_size;
+        const long per_pass = std::max<long>(1, whole), pass = step / per_pass, from = step % per_pass * data_.batch_size;
+        if (pass != pass_) order_.make(data_.seed, client_, pass_ = pass, n_);
+        index.clear();
+        for (long i = from; i < std::min<long>(n_, from + data_.batch_size); ++i) index.push_back(samples_[order_[i]]);
+    }
+
+  private:
+    const Data& data_;
+    long client_, n_, pass_ = -1;
+    const std::int64_t* samples_;
+    PassOrder order_;
+};
+
 // One client from a start row to a result row.
 inline bool train_client(Worker<float>& worker, const Net& net, const Data& data, const Rule& rule, const float* start,
                          long client, long n_steps, long first_step, const double* lr, float* result) {
-    const long n = long(data.first[client + 1] - data.first[client]);
-    const std::int64_t* samples = data.samples + data.first[client];
-    const long whole = data.drop_last ? n / data.batch_size : (n + data.batch_size - 1) / data.batch_size;
-    const long per_pass = std::max<long>(1, whole);
-    PassOrder order;
-    std::vector<std::int64_t> index(data.batch_size);
+    Batches batches(data, client);
+    std::vector<std::int64_t> index, next;
     worker.read_row(start);
     worker.begin(rule);
+    if (n_steps > 0) batches.of(first_step, next);
     for (long s = 0; s < n_steps; ++s) {
-        const long step = first_step + s, pass = step / per_pass, position = step % per_pass;
-        if (s == 0 || position == 0) order.make(data.seed, client, pass, n);
-        const long from = position * data.batch_size, to = std::min<long>(n, from + data.batch_size);
-        for (long i = from; i < to; ++i) index[i - from] = samples[order[i]];
-        worker.step(data.x, index.data(), int(to - from), data.target, data.classify, lr[s],
-                    dropout_key(data.seed, client, step));
+        index.swap(next);
+        next.clear();
+        if (s + 1 < n_steps) batches.of(first_step + s + 1, next);
+        worker.expect(data.x, next.data(), int(next.size()));
+        worker.step(data.x, index.data(), int(index.size()), data.target, data.classify, lr[s],
+                    dropout_key(data.seed, client, first_step + s));
     }
-    std::copy_n(start, net.n_row, result);  // integer buffers and the like stay as they are
+    if (net.n_known < net.n_row) std::copy_n(start, net.n_row, result);  // integer buffers and the like stay as they are
     worker.write_model(result);
     return all_finite(result, net.n_row);
 }

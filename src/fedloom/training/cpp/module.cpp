@@ -36,10 +36,9 @@ class Engine {
         check_entries(entry_first, entry_target, entry_weight, n, n_targets);
         double* sums;
         auto out = make<double>({std::size_t(n_targets), std::size_t(net_.n_row)}, &sums);
-        const std::int64_t *ef = entry_first.data(), *et = entry_target.data();
-        const double* ew = entry_weight.data();
-        auto bad = run(starts.data(), jobs, lr.data(), n_threads, [&](long j, const float* row) {
-            for (std::int64_t e = ef[j]; e < ef[j + 1]; ++e) add_result(sums + et[e] * net_.n_row, row, ew[e], net_.n_row);
+        const Entries entries{entry_first.data(), entry_target.data(), entry_weight.data()};
+        auto bad = run(starts.data(), jobs, lr.data(), n_threads, [&](long low, long high, auto row) {
+            add_results(entries, low, high, net_.n_row, row, [&](std::int64_t target) { return sums + target * net_.n_row; });
         });
         return nb::make_tuple(out, bad);
     }
@@ -90,8 +89,9 @@ class Engine {
         require(n_threads >= 1, "threads must be at least 1");
         float* rows;
         auto out = make<float>({jobs.shape(0), std::size_t(net_.n_row)}, &rows);
-        auto bad = run(starts.data(), jobs, lr.data(), n_threads,
-                       [&](long j, const float* row) { std::copy_n(row, net_.n_row, rows + j * net_.n_row); });
+        auto bad = run(starts.data(), jobs, lr.data(), n_threads, [&](long low, long high, auto row) {
+            for (long j = low; j < high; ++j) std::copy_n(row(j), net_.n_row, rows + j * net_.n_row);
+        });
         return nb::make_tuple(out, bad);
     }
 
@@ -238,7 +238,8 @@ class Engine {
         }
     }
 
-    // Jobs low..high-1 from row(slot), results to consume(job, row) in this order; notes in `bad` the clients whose are not finite.
+    // Jobs low..high-1 from row(slot), results row(job) to consume(first job, end, row) in this order; notes in `bad` the clients
+    // whose are not finite.
     template <class Row, class Consume>
     void train_jobs(long low, long high, const std::int64_t* job, const double* lr, int n_threads, const Workers& workers, InOrder& order,
                     std::vector<std::int64_t>& bad, Row row, Consume consume) {
@@ -250,7 +251,9 @@ class Engine {
                 const std::int64_t* a = job + 5 * (low + i);
                 finite[i] = train_client(workers[thread], net_, data_, rule_, row(a[0]), long(a[1]), long(a[2]), long(a[3]), lr + a[4],
                                          order.slot(i));
-                order.finished(i, [&](long k, const float* result) { consume(low + k, result); });
+                order.finished(i, [&](long a, long b) {
+                    consume(low + a, low + b, [&](long j) { return static_cast<const float*>(order.slot(j - low)); });
+                });
             } catch (...) {
                 order.stop();
                 throw;
@@ -289,9 +292,9 @@ class Engine {
                 if (!sums[c.entry_sum[e]]) sums.begin(c.entry_sum[e]);
             train_jobs(c.job_first[wave], c.job_first[wave + 1], c.job, c.lr, n_threads, workers, order, bad,
                        [&](std::int64_t slot) { return c.row(slot, made, n_row); },
-                       [&](long j, const float* row) {
-                           for (std::int64_t e = c.entry_first[j]; e < c.entry_first[j + 1]; ++e)
-                               add_result(sums[c.entry_sum[e]], row, c.entry_weight[e], n_row);
+                       [&](long low, long high, auto row) {
+                           add_results({c.entry_first, c.entry_sum, c.entry_weight}, low, high, n_row, row,
+                                       [&](std::int64_t number) { return sums[number]; });
                        });
             for (std::int64_t a = c.add_first[wave]; a < c.add_first[wave + 1]; ++a) sums.join(c.add[2 * a], c.add[2 * a + 1]);
             ++wave;

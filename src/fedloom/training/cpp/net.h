@@ -96,6 +96,7 @@ struct Net {
     std::vector<std::ptrdiff_t> weight_at, bias_at;  // per layer, in the worker's layout, -1: none
     std::ptrdiff_t n_own = 0;
     long n_row = 0, n_features = 0;
+    long n_known = 0;  // values of the row that layers have: the others stay as they are
     int n_outputs = 0, first_trained = 0;
     bool wide = false;  // the first layer is dense and wide, see dense.h
     std::size_t pack = 0, taps = 0;  // room for one tile of packed weights, and for the taps of a convolution
@@ -117,6 +118,7 @@ struct Net {
             const LayerSpec& s = layers[l];
             weight_at.push_back(-1);
             bias_at.push_back(-1);
+            if (s.mean >= 0) n_known += 2 * s.c;
             if (s.weight >= 0 || s.bias >= 0) first_trained = std::min(first_trained, static_cast<int>(l));
             if (s.kind == LINEAR) {
                 // worth it where filling up the outputs to whole vectors costs more than an eighth
@@ -140,6 +142,7 @@ struct Net {
     std::ptrdiff_t add(long row, int n, int inputs, int outputs, int stride, int lanes) {
         std::ptrdiff_t at = n_own;
         segments.push_back({row, at, n, inputs, outputs, stride});
+        n_known += n;
         n_own += round_up(inputs ? inputs * stride : n, lanes);
         return at;
     }
@@ -217,6 +220,13 @@ class Worker {
         first_ = true;
     }
 
+    // After the next step the samples x[index[0..n-1]] are needed.
+    void expect(const float* x, const std::int64_t* index, int n) {
+        next_.clear();
+        if constexpr (std::is_same_v<R, float>)
+            for (int b = 0; b < n && net_.wide; ++b) next_.push_back(x + index[b] * net_.n_features);
+    }
+
     // One step of the rule on the samples x[index[0..batch-1]]; dropout_key names the step.
     void step(const float* x, const std::int64_t* index, int batch, Target target, bool classify, double lr,
               std::uint64_t dropout_key) {
@@ -288,7 +298,7 @@ class Worker {
     const Net& net_;
     std::vector<Lane> lane_;
     std::vector<Statistics> stat_;
-    std::vector<const R*> samples_;  // of the batch, where they lie: for a wide first layer
+    std::vector<const R*> samples_, next_;  // of the batch, where they lie, and of the one after it: for a wide first layer
     Memory<R> own_, start_, velocity_, gradient_, total_, arena_, temp_, pack_, grads_;
     Memory<R> input_points_, output_points_, filter_points_;  // see winograd.h
     Memory<Tap> taps_;
@@ -546,7 +556,7 @@ class Worker {
         if (needs) dense_backward<R>(y.data, y.stride, own_.data + at, y.stride, temp_.data, x.stride, s.c, batch_);
         auto gradient = [&](auto emit) {
             if (l == 0 && net_.wide)
-                wide_gradient<R>(samples_.data(), y.data, y.stride, s.c, s.oc, batch_, emit);
+                wide_gradient<R>(samples_.data(), y.data, y.stride, s.c, s.oc, batch_, next_.data(), int(next_.size()), emit);
             else
                 dense_gradient<R>(x.data, x.stride, y.data, y.stride, s.c, y.stride, batch_, emit);
         };

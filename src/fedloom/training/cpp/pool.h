@@ -67,9 +67,10 @@ class Pool {
         std::mutex lock;
         std::condition_variable begin, over;
         std::function<void(int)> work;
-        long call = 0;                     // its number
-        int wanted = 0, busy = 0;          // threads of this call but the caller's, and those of them at work
-        bool closing = false;
+        std::atomic<long> call{0};         // its number
+        int wanted = 0;                    // threads of this call but the caller's
+        std::atomic<int> busy{0};          // those of them at work
+        std::atomic<bool> closing{false};
         std::vector<std::thread> threads;
     };
 
@@ -91,6 +92,7 @@ class Pool {
             crew.begin.notify_all();
         }
         work(0);
+        look_for([&] { return crew.busy == 0; });
         std::unique_lock<std::mutex> guard(crew.lock);
         crew.over.wait(guard, [&] { return crew.busy == 0; });
         crew.work = nullptr;
@@ -106,23 +108,36 @@ class Pool {
         }
         mine->calling.lock();
         try {
-            for (int i = int(mine->threads.size()); i < n; ++i) mine->threads.emplace_back(serve, mine, i, mine->call);
+            for (int i = int(mine->threads.size()); i < n; ++i) mine->threads.emplace_back(serve, mine, i, mine->call.load());
         } catch (const std::system_error&) {  // fewer do as well
         }
         return *mine;
     }
 
     static void serve(Crew* crew, int number, long seen) {
-        std::unique_lock<std::mutex> guard(crew->lock);
         for (;;) {
-            crew->begin.wait(guard, [&] { return crew->closing || crew->call != seen; });
-            if (crew->closing) return;
-            seen = crew->call;
-            if (number >= crew->wanted) continue;
-            guard.unlock();
+            const auto called = [&] { return crew->closing || crew->call != seen; };
+            look_for(called);
+            {
+                std::unique_lock<std::mutex> guard(crew->lock);
+                crew->begin.wait(guard, called);
+                if (crew->closing) return;
+                seen = crew->call;
+                if (number >= crew->wanted) continue;
+            }
             crew->work(number + 1);
-            guard.lock();
+            std::lock_guard<std::mutex> guard(crew->lock);
             if (--crew->busy == 0) crew->over.notify_one();
+        }
+    }
+
+    // Look for a while, some 50 microseconds, whether something is so: mostly it soon is, and to sleep and be woken takes longer.
+    template <class IsSo>
+    static void look_for(IsSo is_so) {
+        for (int i = 0; i < 1000 && !is_so(); ++i) {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
         }
     }
 };
