@@ -11,7 +11,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fedloom.gate import Refused
 from fedloom.grouping import Need
 from fedloom.methods import Method
 from fedloom.reproduce.paper import Setup
@@ -35,16 +34,16 @@ class Expectation:
         from fedloom.simulator import make_method, scenario
 
         chosen, method = scenario(setup.scenario), make_method(setup.method)
-        work = self._work(chosen, method, setup.method)
+        work = self._work(chosen, method)
         return START_S + setup.beside_s + self._speed(chosen).seconds(work)
 
-    def _work(self, chosen: Scenario, method: Method, text: str) -> Work:
+    def _work(self, chosen: Scenario, method: Method) -> Work:
         training, size = chosen.training, sizes(chosen, None, None)
         steps = None
         if training.total_steps is not None:
             steps = float(training.total_steps * chosen.fleet.n_devices)
         elif _decides(method):
-            steps = self._clocked(chosen, method, text)
+            steps = self._clocked(chosen, method)
         work = estimate(chosen, method, steps=steps).work
         passes = 0.0  # over everybody's data, beside training
         if method.needs & {Need.UPDATES, Need.GRADIENTS}:
@@ -53,11 +52,12 @@ class Expectation:
             passes += training.cloud_rounds
         return replace(work, samples=work.samples + passes * size.n_train)
 
-    def _clocked(self, chosen: Scenario, method: Method, text: str) -> float | None:
-        """Local steps of all clients, by the first cloud round on the clock; None without the data. Runs that differ in who
-        holds which samples only are taken for alike."""
-        content = chosen.model_dump(mode="json", include={"fleet", "model_bits"})
-        key = json.dumps([content, text, chosen.task.dataset, chosen.training.model_dump(mode="json")], sort_keys=True)
+    def _clocked(self, chosen: Scenario, method: Method) -> float | None:
+        """Local steps of all clients, by the first cloud round on the clock. Runs that differ only in who holds which samples,
+        or in how clusters are found that have the same time, are taken for alike."""
+        content = chosen.model_dump(mode="json", include={"fleet", "model_bits", "training"})
+        work = method.edge.box_s or method.name
+        key = json.dumps([content, chosen.task.dataset, chosen.task.data_limit, work], sort_keys=True)
         if key not in self._steps:
             self._steps[key] = _first_round_steps(chosen, method)
         first = self._steps[key]
@@ -77,15 +77,35 @@ def _decides(method: Method) -> bool:
 
 
 def _first_round_steps(chosen: Scenario, method: Method) -> float | None:
+    """On the clock, with generated labels instead of the data, whose files need not be there; None if that cannot be."""
     from fedloom.simulator import Simulation
 
     try:
-        simulation = Simulation(chosen, method, 0, dry_run=True)
-    except (Refused, OSError):
+        simulation = Simulation(_stand_in(chosen), method, 0, dry_run=True)
+        for _ in itertools.islice(simulation.rounds(), 2):  # the first model, the first cloud round
+            pass
+    except ValueError:  # e.g. a feature that the small network does not have
         return None
-    for _ in itertools.islice(simulation.rounds(), 2):  # the first model, the first cloud round
-        pass
     return float(simulation.federation.steps_done)
+
+
+def _stand_in(chosen: Scenario) -> Scenario:
+    """As many samples of as many classes, models of the same size on air, and next to nothing else."""
+    size, task = sizes(chosen, None, None), chosen.task
+    if task.dataset in ("gaussian", "magnet"):
+        return chosen
+    settings = {"n_train": int(size.n_train), "n_test": 10, "n_features": 2, "n_classes": size.n_outputs}
+    small = {
+        "dataset": "gaussian",
+        "gaussian": settings,
+        "partition": task.partition.model_dump(),
+        "model": {"kind": "softmax"},
+    }
+    content = chosen.model_dump(exclude_unset=True) | {
+        "task": small,
+        "model_bits": chosen.model_bits or 32 * size.n_params,
+    }
+    return Scenario.model_validate(content)
 
 
 def _measured(chosen: Scenario) -> Speed:

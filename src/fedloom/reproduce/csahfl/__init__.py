@@ -109,6 +109,7 @@ PAPER = Paper(
             published="Not in the paper. As printed, eq. (10) shrinks the model with every stale update.",
             setups=stale_setups,
             judge=judge_stale,
+            scales=("laptop",),
         ),
         Item(
             key="cifar10",

@@ -100,7 +100,7 @@ def setup(
             "clients_per_round": clients,
             "lr": 0.05 if small else 0.01,
         },
-        "evaluation": {"local_samples": 0},
+        "evaluation": {"local_samples": 0} | ({"every": 5} if not small and data != FASHION else {}),
     }
     return Setup(scenario=scenario, method=(METHODS | ABLATIONS)[name] + options)
 
