@@ -10,7 +10,8 @@ import fedloom as fl
 from fedloom.record.folder import record
 from fedloom.record.runs import Run, read_run
 from fedloom.reproduce import load
-from fedloom.reproduce.camu import BUDGET, DATA, FIG_4, FIG_5, GATED, UNITS, UPDATES, WAITING, final
+from fedloom.reproduce.camu.figures import final
+from fedloom.reproduce.camu.setups import BUDGET, DATA, FIG_4, FIG_5, GATED, PPO, UNITS, UPDATES, WAITING
 from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN
 from fedloom.simulator import Simulation
 
@@ -131,13 +132,44 @@ def test_published_differences_add_up():
         assert set(FIG_4[data]) == {("Config 2", "Benchmark 1"), ("Config 1", "Config 2")}
 
 
-@pytest.mark.parametrize("scale", PAPER.scales)
-@pytest.mark.parametrize("key", list(ITEMS))
+def test_gains_are_shown_by_round():
+    """Both schemes rise to their last accuracy within six rounds: a third, two thirds, and all of the gain."""
+    outcome = ITEMS["fig4"].judge(units(3.0))
+    check_tables(outcome)
+    table = outcome.tables[2]
+    assert table.columns[1:] == ("2", "4", "6", "10", "20")
+    [row] = [row for row in table.rows if row[0] == "MNIST, 100 %: Config 2 – Benchmark 1"]
+    early, late = (float(cell.split()[0]) for cell in (row[1], row[3]))
+    assert early == pytest.approx(late / 3, abs=0.02) and late > 0
+
+
+def test_readings_of_fig_4_are_judged_early_and_late_and_not_counted():
+    level = {"Benchmark 1": 70.0, "Config 2": 75.0, "Config 1": 80.0}
+    runs = {(d, r, m): seeds(level[m] if r == "one class" else 70.0) for d, r, m in ITEMS["readings"].setups("paper")}
+    outcome = ITEMS["readings"].judge(runs)
+    check_tables(outcome)
+    assert outcome.ours.endswith("on average: MNIST, one class; Fashion-MNIST, one class.")
+    assert all(claim.own for claim in outcome.claims) and len(outcome.claims) == 2 * 5 * 2 * 2
+    assert {s for t, s in states(outcome).items() if "one class" in t} == {HOLDS}
+    assert {s for t, s in states(outcome).items() if "one class" not in t} == {FAILS}
+
+
+def test_ppo_is_compared_with_the_exact_solver():
+    level = {"Benchmark 2": 70.0, "Config 5": 75.0, PPO: 74.5}
+    runs = {(d, m, h): seeds(level[m]) for d, m, h in ITEMS["ppo"].setups("paper")}
+    outcome = ITEMS["ppo"].judge(runs)
+    check_tables(outcome)
+    assert set(states(outcome).values()) == {HOLDS} and "PPO -0.50 points" in outcome.ours
+    dear = runs | {("MNIST", PPO, 1.0): seeds(70.0, joules=1.1)}
+    assert {s for t, s in states(ITEMS["ppo"].judge(dear)).items() if t.startswith("MNIST")} == {FAILS}
+
+
+@pytest.mark.parametrize(("key", "scale"), [(key, scale) for key, item in ITEMS.items() for scale in item.scales])
 def test_settings_are_valid_scenarios(key, scale):
-    for setup in ITEMS[key].setups(scale).values():
+    for label, setup in ITEMS[key].setups(scale).items():
         chosen = fl.scenario(setup.scenario)
         fl.make_method(setup.method)
-        assert chosen.fleet.device_cloud.noisy == (key == "fig6")
+        assert chosen.fleet.device_cloud.noisy == (key in ("fig6", "ppo") or "with noise" in label)
 
 
 def test_one_update_is_the_same_run_in_both_figures():

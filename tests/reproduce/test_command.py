@@ -12,7 +12,8 @@ from fedloom.cli.app import app
 from fedloom.cli.reproduction import reproduce
 from fedloom.numbers import NUMBERS
 from fedloom.reproduce import PAPERS, Claim, Item, Outcome, Paper, Reading, Setup, find_items, load
-from fedloom.reproduce.page import save, tally, write_page
+from fedloom.reproduce.page import save, write_page
+from fedloom.reproduce.tally import tally
 from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN, Verdict
 
 
@@ -85,8 +86,9 @@ def test_runs_of_another_version_are_not_used(paper, run, tmp_path, small, capsy
 def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(paper, run, tmp_path, capsys):
     run(dry_run=True)
     first, second = json.loads(capsys.readouterr().out)  # the third is of paper scale only
-    assert (first["item"], first["runs"], first["to_make"], first["minutes"]) == ("one", 2, 2, None)
-    assert (second["runs"], second["shared"], second["to_make"]) == (0, 2, 0)
+    assert (first["item"], first["runs"], first["to_make"], first["estimated"]) == ("one", 2, 2, 2)
+    assert 0 < first["minutes"] < 10
+    assert (second["runs"], second["shared"], second["to_make"], second["minutes"]) == (0, 2, 0, 0.0)
     assert not (tmp_path / "cache").exists()
     run("toy:one", seeds=1)
     [summary] = (tmp_path / "cache").glob("*/s0/summary.json")
@@ -94,9 +96,11 @@ def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(paper, run, tm
     capsys.readouterr()
     run("toy:one", seeds=3, dry_run=True)
     [row] = json.loads(capsys.readouterr().out)
-    assert (row["cached"], row["to_make"], row["minutes"]) == (1, 2, pytest.approx(3.0))
+    assert (row["cached"], row["to_make"], row["minutes"], row["estimated"]) == (1, 2, pytest.approx(3.0), 0)
     run("toy:one", seeds=3, dry_run=True, as_json=False)
-    assert "2 runs to make, about 0.1 hours one after the other" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "2 runs to make, about 0.1 hours one after the other, 0.0 hours on two free cores" in shown
+    assert "estimate" not in shown
     file = tmp_path / "out" / "toy" / "one-laptop.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"runs": 2, "wall_s": 240}))
     run("toy:one", seeds=3, dry_run=True, cache=tmp_path / "another")  # nothing is there: as long as last time
@@ -128,7 +132,7 @@ def test_the_page_counts_what_is_judged_and_says_why_the_rest_is_not(paper, tmp_
     item = replace(paper.items[0], judge=lambda runs: found)
     save(tmp_path, paper, item, "laptop", item.outcome({}, "laptop"), seeds=3, n_runs=3, wall_s=60)
     page = write_page(tmp_path, paper).read_text()
-    assert "of 3 claims judged, **1 hold, 1 do not, 1 is undecided**" in page
+    assert "Of 3 claims judged, **1 hold, 1 do not, 1 is undecided**" in page
     assert "1 hold by construction, 1 repeat another item's, 1 are about figures" in page
     assert "| It learns. | We found it. | 1 ✔ 1 ✘ 1 ?, 4 not counted |" in page
     assert "| identity | 1 | 3 | = by construction: it is one |" in page
@@ -144,7 +148,7 @@ def test_the_page_counts_what_is_judged_and_says_why_the_rest_is_not(paper, tmp_
 def test_figures_are_judged_at_the_scale_of_the_paper(paper, tmp_path):
     item = replace(paper.items[0], judge=lambda runs: outcome(absolute=True))
     save(tmp_path, paper, item, "paper", item.outcome({}, "paper"), seeds=3, n_runs=3, wall_s=60)
-    assert "of 1 claims judged, **0 hold, 1 do not" in write_page(tmp_path, paper).read_text()
+    assert "Of 1 claims judged, **0 hold, 1 do not" in write_page(tmp_path, paper).read_text()
 
 
 def test_outcomes_of_another_version_are_shown_and_not_counted(paper, tmp_path):
@@ -155,7 +159,7 @@ def test_outcomes_of_another_version_are_shown_and_not_counted(paper, tmp_path):
     del old["numbers"]
     file.write_text(json.dumps(old))
     page = write_page(tmp_path, paper).read_text()
-    assert "of 0 claims judged" in page and "1 of the items below were made with another version" in page
+    assert "Of 0 claims judged" in page and "1 of the items below were made with another version" in page
     assert f"Made with version 1 of the numbers; this is version {NUMBERS}." in page
 
 

@@ -167,13 +167,92 @@ def test_every_other_item_judges_what_it_asks_for(key):
     )
 
 
-@pytest.mark.parametrize("scale", PAPER.scales)
-@pytest.mark.parametrize("key", list(ITEMS))
+def test_the_network_has_the_figures_of_logistic_regression_with_the_same_claims():
+    runs = all_cases()
+    for key in ("fig4", "fig5", "fig7", "fig9", "fig10", "fig11"):
+        plain, network = ITEMS[key].judge(runs), ITEMS[f"{key}-cnn"].judge(runs)
+        assert plain.claims == network.claims and plain.tables == network.tables
+        assert [p.key for p in network.plots] == [f"{p.key}-cnn" for p in plain.plots]
+    for key in ("fig4", "fig12"):
+        kinds = {s.scenario["task"]["model"]["kind"] for s in ITEMS[f"{key}-cnn"].setups("paper").values()}
+        assert kinds == {"cnn"}
+    keys = {s.key() for k in ("fig4", "fig5", "fig7", "fig9") for s in ITEMS[f"{k}-cnn"].setups("paper").values()}
+    assert keys == {s.key() for s in ITEMS["fig11-cnn"].setups("paper").values()}
+
+
+def test_the_gain_is_shown_in_every_window_and_unit():
+    runs = {("softmax", *label): same for label, same in all_cases(hhfl=0.76).items() if label[0] > 3}
+    outcome = ITEMS["criterion"].judge(runs)
+    [table] = outcome.tables
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert len(rows) == 3 * 6 and rows["softmax, case 4, 10"][1] == "1.62 ± 0.00"  # window and unit of Fig. 11
+    assert len(set(rows["softmax, case 4, 1"])) > 1 and all(claim.own for claim in outcome.claims)
+    assert {claim.verdict.state for claim in outcome.claims} == {OPEN, FAILS}  # some readings reach 1.5, none 1.9
+
+
+def test_layouts_are_judged_side_by_side_and_only_the_kept_one_is_the_papers():
+    labels = ITEMS["layouts"].setups("paper")
+    runs = {label: seeds(0.88 if label[2] == HFL or label[0] == "shared" else 0.8) for label in labels}
+    outcome = ITEMS["layouts"].judge(runs)
+    found = states(outcome)
+    ahead = "case 5: HHFL is ahead (steps to 88 %, HFL's over HHFL's, above 1)"
+    assert found[f"home, {ahead}"] == found[f"random, {ahead}"] == HOLDS and found[f"shared, {ahead}"] == FAILS
+    assert all(claim.repeats if claim.text.startswith("home") else claim.own for claim in outcome.claims)
+    assert labels["home", 5, HHFL].key() == ITEMS["fig11"].setups("paper")[5, HHFL].key()
+
+
+def test_random_layouts_have_as_many_clients_in_overlaps_on_average():
+    from fedloom.fleet.placement import around_cells, cell_grid
+    from fedloom.reproduce.hhfl.setups import RADIUS_M
+
+    centres = cell_grid("triangle", 3, 1000.0)
+    counts = []
+    for seed in range(400):
+        position = around_cells(centres, RADIUS_M, 19, np.random.default_rng(seed))
+        away = np.linalg.norm(position[:, None] - centres, axis=2)
+        counts.append(((away <= RADIUS_M).sum(axis=1) > 1).sum())
+    assert np.mean(counts) == pytest.approx(15, abs=0.6)
+
+
+def drifting(value, **options):
+    made = seeds(0.8, **options)
+    for run in made:
+        object.__setattr__(
+            run, "metrics", run.metrics.with_columns(pl.lit(value + 1e-6 * run.seed).alias("edge_drift"))
+        )
+    return made
+
+
+def test_drift_is_larger_without_bridges_and_the_difference_grows():
+    def runs(hfl, hhfl):
+        of = {HFL: hfl, HHFL: hhfl}
+        return {label: drifting(of[label[2]] * label[3]) for label in ITEMS["drift"].setups("paper")}
+
+    good = ITEMS["drift"].judge(runs(0.05, 0.01))
+    assert set(states(good).values()) == {HOLDS} and len(good.claims) == 2 * 2 * 3
+    assert set(states(ITEMS["drift"].judge(runs(0.01, 0.05))).values()) == {FAILS}
+
+
+def test_growing_periods_are_compared_at_equal_time():
+    labels = ITEMS["growing"].setups("paper")
+    assert labels[4, "growing"].method == "hhfl:stages=[[0,2,2],[400,5,5],[1600,10,10]]"
+    runs = {
+        label: seeds(0.7 if label[1] == "growing" else 0.88, n=61 if label[1] == "growing" else 81) for label in labels
+    }
+    outcome = ITEMS["growing"].judge(runs)
+    assert set(states(outcome).values()) == {HOLDS}
+    assert {row[3] for row in outcome.tables[0].rows} == {"3,360"}  # 60 cloud rounds of 56 units
+    runs |= {label: seeds(0.92) for label in labels if label[1] == "growing"}
+    assert set(states(ITEMS["growing"].judge(runs)).values()) == {FAILS}
+
+
+@pytest.mark.parametrize(("key", "scale"), [(key, scale) for key, item in ITEMS.items() for scale in item.scales])
 def test_settings_are_valid_scenarios(key, scale):
     setups = ITEMS[key].setups(scale)
     scenarios = {s.key(): fl.scenario(s.scenario) for s in setups.values()}
     for chosen in scenarios.values():
         steps = chosen.training.local_steps * chosen.training.edge_rounds * chosen.training.cloud_rounds
+        assert chosen.training.total_steps in (None, steps)
         assert steps in (300, 1000, 1500, 2400, 3000)
     for s in setups.values():
         fl.make_method(s.method)

@@ -154,10 +154,21 @@ def test_time_saved_is_a_share_of_the_others_time():
     assert time_saved(base, ours, "accuracy", 0.6) == [None]
 
 
-def test_all_rows_of_a_table_are_another_item_only_at_paper_scale():
-    assert ITEMS["table6-all"].scales == ITEMS["table7-all"].scales == ("paper",)
-    first, all_rows = (ITEMS[key].setups("paper") for key in ("table6", "table6-all"))
-    assert {s.key() for s in first.values()} < {s.key() for s in all_rows.values()}
+def test_first_rows_have_ten_fresh_seeds_and_two_more_rows_have_three():
+    for table in ("table6", "table7", "table8", "table9"):
+        first, more = ITEMS[table], ITEMS[f"{table}-rows"]
+        assert first.seeds_at("paper") == range(10, 20) and first.seeds_at("laptop") == range(5)
+        assert more.scales == ("paper",) and more.seeds_at("paper") == range(3)
+        rows = {data for data, _ in more.setups("paper")}
+        assert rows == {"1250, 4", "Dir(0.1)"} and {data for data, _ in first.setups("paper")} == {"750, 4"}
+
+
+def test_the_magnet_at_paper_scale_is_of_a_middle_size():
+    for s in ITEMS["fig7"].setups("paper").values():
+        task = s.scenario["task"]
+        assert task["magnet"]["n_train"] == 100_000 and task["model"]["hidden"] == [512, 512, 512]
+        steps_s = s.scenario["fleet"]["compute"]["law"]["value"]
+        assert 100_000 / 24 / 32 / steps_s == pytest.approx(900_000 / 24 / 32 / 80, rel=0.02)  # a pass takes as long
 
 
 def test_criteria_are_ordered_in_every_box():
@@ -172,8 +183,7 @@ def test_criteria_are_ordered_in_every_box():
     assert found[f"{SMALL}, 150: 1.1 is more accurate than 3 at the end (points)"] == FAILS
 
 
-@pytest.mark.parametrize("scale", PAPER.scales)
-@pytest.mark.parametrize("key", list(ITEMS))
+@pytest.mark.parametrize(("key", "scale"), [(key, scale) for key, item in ITEMS.items() for scale in item.scales])
 def test_settings_are_valid_scenarios(key, scale):
     for s in ITEMS[key].setups(scale).values():
         fl.scenario(s.scenario)

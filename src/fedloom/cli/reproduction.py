@@ -1,6 +1,7 @@
 """`fedloom reproduce`: make the runs that are missing, judge them, and show and save what came out."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ class Wanted:
     """An item at a scale: its seeds, setups by label, and the folder of each setup's runs in the cache."""
 
     item: Item
-    seeds: int
+    seeds: range
     setups: Mapping[Any, Setup]
     folders: Mapping[Any, Path]
 
@@ -43,13 +44,13 @@ def reproduce(
     """The items that `text` names, at a scale. dry_run: only say what there is to do; page_only: only write the page again."""
     from fedloom import _check
     from fedloom.reproduce import find_items
-    from fedloom.reproduce.page import write_page
+    from fedloom.reproduce.page import write_pages
 
     paper, items = find_items(text)
     _check.one_of("--scale", scale, paper.scales)
     where = folder or Path("runs") / "reproduce"
     if page_only:
-        page = write_page(where, paper)
+        page = write_pages(where, paper)
         out.print(json.dumps({"page": str(page)}) if as_json else f"page: {page}", highlight=False, soft_wrap=True)
         return
     wanted = [_want(item, scale, seeds, cache) for item in _at_scale(items, scale, asked=":" in text)]
@@ -73,7 +74,7 @@ def reproduce(
 
     judged = [_judged(w, paper, scale, where, cache) for w in wanted]
     outcomes, reports = [(w.item, outcome) for w, (outcome, _) in zip(wanted, judged)], [report for _, report in judged]
-    page = write_page(where, paper)
+    page = write_pages(where, paper)
     if as_json:
         print(json.dumps(_as_dict(paper, outcomes, page) | {"reports": [str(r) for r in reports]}))
     else:
@@ -87,13 +88,14 @@ def _judged(wanted: Wanted, paper: Paper, scale: str, where: Path, cache: Path) 
     from fedloom.record.runs import read_run
     from fedloom.reproduce.page import save
 
-    runs = {
-        label: [read_run(wanted.folders[label] / f"s{seed}") for seed in range(wanted.seeds)] for label in wanted.setups
-    }
+    runs = {label: [read_run(wanted.folders[label] / f"s{seed}") for seed in wanted.seeds] for label in wanted.setups}
     item, outcome = wanted.item, wanted.item.outcome(runs, scale)
-    wall_s = sum((run.summary or {})["wall_s"] for same in runs.values() for run in same)
-    n_runs = wanted.seeds * len(wanted.setups)
-    save(where, paper, item, scale, outcome, seeds=wanted.seeds, n_runs=n_runs, wall_s=wall_s)
+    seconds = {
+        wanted.setups[label].key(): sum((run.summary or {})["wall_s"] for run in same) for label, same in runs.items()
+    }
+    wall_s = sum(seconds.values())
+    n_runs = len(wanted.seeds) * len(wanted.setups)
+    save(where, paper, item, scale, outcome, seeds=len(wanted.seeds), n_runs=n_runs, wall_s=wall_s, seconds=seconds)
     return outcome, _report(runs, cache / "reports" / f"{paper.key}-{item.key}-{scale}.html", item.title)
 
 
@@ -111,37 +113,48 @@ def _at_scale(items: Sequence[Item], scale: str, asked: bool) -> list[Item]:
 def _want(item: Item, scale: str, seeds: int | None, cache: Path) -> Wanted:
     setups = dict(item.setups(scale))
     folders = {label: cache / setup.key() for label, setup in setups.items()}
-    return Wanted(item=item, seeds=seeds or item.n_seeds(scale), setups=setups, folders=folders)
+    return Wanted(item=item, seeds=item.seeds_at(scale, seeds), setups=setups, folders=folders)
 
 
 def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> list[dict[str, Any]]:
     """What each item asks for, what the cache has, and how long the rest may take; runs of earlier items are not asked again.
 
     A run takes as long as those of the same setup with other seeds did, else as those of the item's last outcome did on
-    average; minutes is None if nothing is known.
+    average, else what `fedloom.reproduce.expected` makes of its settings; `estimated` counts runs of the last kind.
     """
+    from fedloom.reproduce.expected import Expectation
     from fedloom.reproduce.page import read_outcomes
+    from fedloom.reproduce.tally import is_current
 
-    last = {outcome["item"]: outcome for outcome in read_outcomes(where, paper) if outcome["scale"] == scale}
+    last = {
+        outcome["item"]: outcome
+        for outcome in read_outcomes(where, paper)
+        if outcome["scale"] == scale and is_current(outcome)
+    }
+    expectation = Expectation()
     rows, seen = [], set[Path]()
     for w in wanted:
         before = last.get(w.item.key)
         usual_s = before["wall_s"] / before["runs"] if before and "runs" in before else None
-        runs = {w.folders[label] / f"s{seed}": w.folders[label] for label in w.setups for seed in range(w.seeds)}
-        new = {run: place for run, place in runs.items() if run not in seen}
+        runs = {w.folders[label] / f"s{seed}": label for label in w.setups for seed in w.seeds}
+        new = {run: label for run, label in runs.items() if run not in seen}
         seen |= set(new)
-        missing = [place for run, place in new.items() if not (run / "summary.json").exists()]
-        times = [_recorded_s(place) or usual_s for place in missing]
-        known = [t for t in times if t is not None]
+        missing = Counter(label for run, label in new.items() if not (run / "summary.json").exists())
+        seconds, estimated = 0.0, 0
+        for label, n in missing.items():
+            known_s = _recorded_s(w.folders[label]) or usual_s
+            estimated += n if known_s is None else 0
+            seconds += n * (expectation.seconds(w.setups[label]) if known_s is None else known_s)
         rows.append(
             {
                 "item": w.item.key,
-                "seeds": w.seeds,
+                "seeds": len(w.seeds),
                 "runs": len(new),
                 "shared": len(runs) - len(new),
-                "cached": len(new) - len(missing),
-                "to_make": len(missing),
-                "minutes": sum(known) / 60 if len(known) == len(missing) else None,
+                "cached": len(new) - missing.total(),
+                "to_make": missing.total(),
+                "minutes": seconds / 60,
+                "estimated": estimated,
             }
         )
     return rows
@@ -164,16 +177,19 @@ def _show_plan(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     for column in ("item", "seeds", "runs", "shared with items above", "in the cache", "to make", "minutes of runs"):
         shown.add_column(column, justify="left" if column == "item" else "right")
     for row in rows:
-        *numbers, minutes = list(row.values())
-        shown.add_row(*map(str, numbers), "unknown" if minutes is None else f"{minutes:.1f}")
+        *numbers, minutes, estimated = list(row.values())
+        shown.add_row(*map(str, numbers), f"{minutes:.1f}" + " (estimated)" * bool(estimated))
     out.print(shown)
-    to_make = sum(row["to_make"] for row in rows)
-    known = [row["minutes"] for row in rows if row["minutes"] is not None and row["to_make"]]
+    to_make, estimated = sum(row["to_make"] for row in rows), sum(row["estimated"] for row in rows)
+    hours = sum(row["minutes"] for row in rows) / 60
     text = f"{to_make} runs to make"
-    if known:
-        text += f", about {sum(known) / 60:.1f} hours one after the other"
-    if any(row["minutes"] is None for row in rows):
-        text += "; how long is not known of items none of whose runs was made here before" if to_make else ""
+    if to_make:
+        text += f", about {hours:.1f} hours one after the other, {hours / 2:.1f} hours on two free cores"
+    if estimated:
+        text += (
+            f"; of {estimated} of them the time is an estimate, from what they compute and how fast this machine trained "
+            "their networks just now"
+        )
     out.print(text, highlight=False, soft_wrap=True)
 
 
@@ -205,7 +221,7 @@ def _jobs(wanted: Wanted) -> list[Job]:
                 folder=folder / f"s{seed}",
                 cloud_rounds=chosen.training.cloud_rounds,
             )
-            for seed in range(wanted.seeds)
+            for seed in wanted.seeds
         ]
     return jobs
 

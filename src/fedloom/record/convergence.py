@@ -51,7 +51,7 @@ class Gain:
 
 
 def window(eval_every: int) -> int:
-    """W: over how many evaluations, `eval_every` steps apart, the slope is taken.
+    """W: over how many evaluations, `eval_every` steps apart, the slope is taken unless it is said.
 
     >>> window(25), window(100), window(1)
     (10, 3, 250)
@@ -60,13 +60,17 @@ def window(eval_every: int) -> int:
     return max(LEAST_WINDOW, -(-SPAN_STEPS // eval_every))
 
 
-def converged_step(steps: ArrayLike, accuracy: ArrayLike, threshold: float = 0.001) -> int | None:
+def converged_step(
+    steps: ArrayLike, accuracy: ArrayLike, threshold: float = 0.001, over: int | None = None
+) -> int | None:
     """T* in steps, or None if the curve is still rising at its end or too short to tell.
 
-    steps (k+1,): evenly spaced evaluations, the first at step 0. accuracy (k+1,): fractions. threshold: per 25 steps.
+    steps (k+1,): evenly spaced evaluations, the first at step 0. accuracy (k+1,): fractions. threshold: per 25 steps. over: W, by
+    default as above.
     """
     t, a = _curve(steps, accuracy)
     _check.positive("threshold", threshold)
+    _check.wholes(over=over)
     gaps = np.diff(t)
     if t[0] != 0 or (gaps != gaps[:1]).any():
         raise ValueError(
@@ -76,7 +80,7 @@ def converged_step(steps: ArrayLike, accuracy: ArrayLike, threshold: float = 0.0
     if not len(gaps):
         return None
     eval_every = int(gaps[0])
-    n = window(eval_every)
+    n = over or window(eval_every)
     slope = (a[n:] - a[:-n]) * PER_STEPS / (n * eval_every)
     below = np.flatnonzero(slope < threshold - TIE)
     return int(t[n + below[0]]) if len(below) else None
@@ -89,11 +93,11 @@ def first_step_at(steps: ArrayLike, accuracy: ArrayLike, target: float) -> int |
     return int(t[reached[0]]) if len(reached) else None
 
 
-def gain(reference: Curve, contender: Curve, threshold: float = 0.001) -> Gain:
-    """Both gains of `contender` over `reference`, each (steps, accuracy) as for `converged_step`."""
+def gain(reference: Curve, contender: Curve, threshold: float = 0.001, over: int | None = None) -> Gain:
+    """Both gains of `contender` over `reference`, each (steps, accuracy) as for `converged_step`, like threshold and over."""
     stars, accuracies = [], []
     for steps, accuracy in (reference, contender):
-        star = converged_step(steps, accuracy, threshold)
+        star = converged_step(steps, accuracy, threshold, over)
         t, a = _curve(steps, accuracy)
         stars.append(star)
         accuracies.append(float(a[-1] if star is None else a[t == star][0]))

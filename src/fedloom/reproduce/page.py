@@ -3,10 +3,10 @@
 FOLDER/PAPER/ITEM-SCALE.json    what an item came to, with versions and settings
 FOLDER/PAPER/PLOT-SCALE.svg     its pictures
 FOLDER/PAPER.md                 the page: every outcome in the folder, whichever command made it
+FOLDER/README.md                the page of all papers, see `fedloom.reproduce.overview`
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import Any
 from fedloom._versions import version_of
 from fedloom.numbers import NUMBERS
 from fedloom.record.files import json_bytes, write_whole
+from fedloom.reproduce.overview import claims_of, comes_to, n_readings, took
 from fedloom.reproduce.paper import Item, Outcome, Paper, Plot
+from fedloom.reproduce.tally import OWN, REPEATED, is_current, tally
 from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN, OTHER_SCALE
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # told apart by colour-blind readers too
@@ -26,14 +28,23 @@ MARKS = {
     BUILT: "= by construction",
     OTHER_SCALE: "– not tested at this scale",
 }
-REPEATED, OWN = "repeats", "own"  # why a claim is not counted, beside BUILT and OTHER_SCALE
 MOST_INSIDE = 5  # lines or bars whose names find room inside the axes
 
 
 def save(
-    folder: Path, paper: Paper, item: Item, scale: str, outcome: Outcome, *, seeds: int, n_runs: int, wall_s: float
+    folder: Path,
+    paper: Paper,
+    item: Item,
+    scale: str,
+    outcome: Outcome,
+    *,
+    seeds: int,
+    n_runs: int,
+    wall_s: float,
+    seconds: Mapping[str, float] | None = None,
 ) -> None:
-    """Write what the item came to, and its pictures. wall_s: of all its n_runs, one after the other."""
+    """Write what the item came to, and its pictures. wall_s: of all its n_runs, one after the other; seconds: the same by the
+    keys of its setups, as other items may have the same."""
     place = folder / paper.key
     place.mkdir(parents=True, exist_ok=True)
     for plot in outcome.plots:
@@ -46,6 +57,7 @@ def save(
         "seeds": seeds,
         "runs": n_runs,
         "wall_s": round(wall_s),
+        **({"seconds": {key: round(value) for key, value in seconds.items()}} if seconds else {}),
         "numbers": NUMBERS,
         "versions": {name: version_of(name) for name in ("fedloom", "torch")},
         **asdict(outcome),
@@ -63,6 +75,16 @@ def read_outcomes(folder: Path, paper: Paper) -> list[dict[str, Any]]:
     ]
 
 
+def write_pages(folder: Path, paper: Paper) -> Path:
+    """The page of a paper, out of everything that was saved in the folder, and the page of all papers there."""
+    from fedloom.reproduce import PAPERS, load
+    from fedloom.reproduce.overview import write_overview
+
+    page = write_page(folder, paper)
+    write_overview(folder, [(p, read_outcomes(folder, p)) for p in map(load, PAPERS)])
+    return page
+
+
 def write_page(folder: Path, paper: Paper) -> Path:
     """The page of a paper, out of everything that was saved in the folder."""
     outcomes = read_outcomes(folder, paper)
@@ -73,7 +95,7 @@ def write_page(folder: Path, paper: Paper) -> Path:
     parts = [
         f"# {paper.name}",
         f"{paper.citation}.",
-        *_totals(outcomes),
+        *_totals(paper, outcomes),
         _overview(outcomes),
         _rules(paper),
         "## How it was done",
@@ -86,30 +108,12 @@ def write_page(folder: Path, paper: Paper) -> Path:
     return page
 
 
-def tally(claims: Sequence[Mapping[str, Any]]) -> Counter[str]:
-    """How many claims hold, do not, are undecided, and are not counted, and why.
-
-    >>> claim = {"text": "", "verdict": {"state": HOLDS}}
-    >>> sorted(tally([claim, claim | {"repeats": "Fig. 4"}, claim | {"own": True}]).items())
-    [('holds', 1), ('own', 1), ('repeats', 1)]
-    """
-    return Counter(_counted_as(claim) for claim in claims)
-
-
-def _counted_as(claim: Mapping[str, Any]) -> str:
-    state: str = claim["verdict"]["state"]
-    if claim.get("repeats"):
-        return REPEATED
-    if state in (BUILT, OTHER_SCALE):
-        return state
-    return OWN if claim.get("own") else state
-
-
-def _totals(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
+def _totals(paper: Paper, outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
     """What it comes to, a line for every scale; outcomes of another version of the numbers are not counted."""
     lines = []
     for scale in dict.fromkeys(o["scale"] for o in reversed(outcomes)):
-        n = tally([claim for o in outcomes if o["scale"] == scale and _is_current(o) for claim in o["claims"]])
+        of_scale = [o for o in outcomes if o["scale"] == scale]
+        n = tally(claims_of(of_scale))
         judged = n[HOLDS] + n[FAILS] + n[OPEN]
         rest = [
             f"{n[why]} {text}"
@@ -121,11 +125,13 @@ def _totals(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
             )
             if n[why]
         ]
-        old = sum(o["scale"] == scale and not _is_current(o) for o in outcomes)
+        old = sum(not is_current(o) for o in of_scale)
         lines.append(
-            f"**What it comes to at {scale} scale**: of {judged} claims judged, **{n[HOLDS]} hold, {n[FAILS]} do not, "
+            f"**What it comes to at {scale} scale: {comes_to(claims_of(of_scale))}**. "
+            f"Of {judged} claims judged, **{n[HOLDS]} hold, {n[FAILS]} do not, "
             f"{n[OPEN]} {'is' if n[OPEN] == 1 else 'are'} undecided**."
             + (f" Shown and not counted: {', '.join(rest)}." if rest else "")
+            + f" {n_readings(len(paper.readings))}; {took(of_scale)}; `fedloom reproduce {paper.key} --scale {scale}`."
             + (
                 f" {old} of the items below were made with another version of the numbers and are left out."
                 if old
@@ -133,11 +139,6 @@ def _totals(outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
             )
         )
     return lines
-
-
-def _is_current(outcome: Mapping[str, Any]) -> bool:
-    """Whether it was made with this version of the numbers; outcomes without a version are older than versions."""
-    return bool(outcome.get("numbers", 1) == NUMBERS)
 
 
 def _rules(paper: Paper) -> str:
@@ -157,7 +158,7 @@ def _readings(paper: Paper) -> list[str]:
     return [
         "## Readings tried",
         f"What the paper leaves open had to be read somehow; {len(rows)} readings were tried:",
-        _markdown(("of", "tried", "what came of it"), rows),
+        markdown(("of", "tried", "what came of it"), rows),
     ]
 
 
@@ -168,11 +169,11 @@ def _overview(outcomes: Sequence[Mapping[str, Any]]) -> str:
         counts = " ".join(f"{n[state]} {MARKS[state][0]}" for state in (HOLDS, FAILS, OPEN) if n[state])
         others = sum(n.values()) - n[HOLDS] - n[FAILS] - n[OPEN]
         verdict = ", ".join(filter(None, (counts, f"{others} not counted" if others else "")))
-        if not _is_current(outcome):
+        if not is_current(outcome):
             verdict = f"of another version, not counted: {verdict}"
         where = f"{outcome['title']}, {outcome['scale']} scale, {_seeds(outcome)}"
         rows.append((where, outcome["published"], outcome.get("ours") or "see below", verdict))
-    return _markdown(("item", "published", "ours", "verdict"), rows)
+    return markdown(("item", "published", "ours", "verdict"), rows)
 
 
 def _seeds(outcome: Mapping[str, Any]) -> str:
@@ -182,17 +183,17 @@ def _seeds(outcome: Mapping[str, Any]) -> str:
 def _section(paper: Paper, outcome: Mapping[str, Any]) -> str:
     scale = outcome["scale"]
     made = outcome.get("numbers", 1)
-    old = "" if _is_current(outcome) else f" Made with version {made} of the numbers; this is version {NUMBERS}."
+    old = "" if is_current(outcome) else f" Made with version {made} of the numbers; this is version {NUMBERS}."
     parts = [
         f"## {outcome['title']}, {scale} scale",
         f"**Published**: {outcome['published']}",
         *([f"**Ours**: {outcome['ours']}"] if outcome.get("ours") else []),
         f"`fedloom reproduce {paper.key}:{outcome['item']} --scale {scale}`, {_seeds(outcome)}, "
         f"{outcome['wall_s'] / 60:.1f} minutes of runs.{old}",
-        _markdown(("claim", "measured", "n", "verdict"), [_claim_row(claim) for claim in outcome["claims"]]),
+        markdown(("claim", "measured", "n", "verdict"), [_claim_row(claim) for claim in outcome["claims"]]),
     ]
     for table in outcome["tables"]:
-        parts += [f"{table['title']}:", _markdown(table["columns"], table["rows"])]
+        parts += [f"{table['title']}:", markdown(table["columns"], table["rows"])]
     for plot in outcome["plots"]:
         parts.append(f"![{plot['caption']}]({paper.key}/{plot['key']}-{scale}.svg)\n\n*{plot['caption']}*")
     return "\n\n".join(parts)
@@ -210,7 +211,8 @@ def _claim_row(claim: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return claim["text"], verdict["measured"].replace("; ", "<br>"), str(verdict.get("n") or "–"), mark
 
 
-def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 

@@ -18,10 +18,12 @@ SEEDS = {LAPTOP: 5, PAPER: 3}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setup:
-    """One curve: a scenario, as a mapping, and a method; there is a run for every seed."""
+    """One curve: a scenario, as a mapping, and a method; there is a run for every seed. beside_s: seconds of a run beside
+    training and evaluation, where they are many and known, for what it may take."""
 
     scenario: Mapping[str, Any]
     method: str
+    beside_s: float = 0.0
 
     def key(self, numbers: int = NUMBERS) -> str:
         """A hash of what decides the results but the seed: settings other than the defaults, the method, and the version
@@ -117,6 +119,7 @@ class Item:
     """A figure or table: its setups by label at a scale ("laptop" or "paper"), and what their runs say.
 
     scales: those at which it is something else than another item. seeds: by scale, where it is not the usual number.
+    first_seed: by scale, where it is not 0, as others were used when choices were made.
     """
 
     key: str
@@ -126,6 +129,7 @@ class Item:
     judge: Callable[[Runs], Outcome]
     scales: tuple[str, ...] = (LAPTOP, PAPER)
     seeds: Mapping[str, int] = field(default_factory=dict)
+    first_seed: Mapping[str, int] = field(default_factory=dict)
 
     def outcome(self, runs: Runs, scale: str) -> Outcome:
         """What the runs say, the claims with their states at this scale."""
@@ -135,6 +139,11 @@ class Item:
     def n_seeds(self, scale: str) -> int:
         """Seeds by default: five at laptop scale, three at the paper's, unless the item says otherwise."""
         return self.seeds.get(scale, SEEDS[scale])
+
+    def seeds_at(self, scale: str, n: int | None = None) -> range:
+        """Those of its runs, by default as many as above."""
+        first = self.first_seed.get(scale, 0)
+        return range(first, first + (n or self.n_seeds(scale)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import copy
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 USUAL_FLOPS = 1e10  # of a core, where nothing was measured
 LARGE = 2e8  # values of a model that is not tried
+EVALUATED = 512  # test samples that the speed of evaluation is measured on, at least
 MEASURE_S = 0.4  # seconds spent on measuring the speed, about
 
 
@@ -39,35 +41,51 @@ class Speed:
 def measured_speed(simulation: "Simulation", n_workers: int | None = None, engine: str = "auto") -> Speed:
     """How fast this machine trains and evaluates the model of a run, by a few steps on made-up data; of a model of which even a
     step takes long, by a single sample; of a huge one assumed."""
-    settings = simulation.scenario.training
-    shape, n_classes = simulation.dataset.shape, simulation.dataset.n_classes
-    batch = int(min(settings.batch_size, simulation.world.n_samples.max()))
-    workers = n_workers or n_cores()
-    if simulation.n_params > LARGE:
-        usual = USUAL_FLOPS * workers / (6 * simulation.n_params)
+    dataset = simulation.dataset
+    batch = int(min(simulation.scenario.training.batch_size, simulation.world.n_samples.max()))
+    rule = LocalRule(lr=1e-9, momentum=simulation.rule.momentum, clip_norm=simulation.rule.clip_norm)
+    outputs = dataset.n_classes or tuple(dataset.y_train.shape[1:])
+    return speed_of(simulation.setting.model, dataset.shape, outputs, batch, rule, n_workers or n_cores(), engine)
+
+
+def speed_of(
+    model: "AnyModel",
+    shape: tuple[int, ...],
+    outputs: int | tuple[int, ...],
+    batch: int,
+    rule: LocalRule,
+    n_workers: int,
+    engine: str = "auto",
+    clock: Callable[[], float] = time.perf_counter,
+) -> Speed:
+    """As above, of any model. shape: of a sample; outputs: number of classes, or the shape of what is predicted; clock: seconds,
+    `time.process_time` where a busy machine should not count and there is one worker."""
+    n_params = rows.n_values(model)
+    if n_params > LARGE:
+        usual = USUAL_FLOPS * n_workers / (6 * n_params)
         return Speed(trained_s=usual, evaluated_s=3 * usual, measured=False)
-    sample_s = _forward_s(simulation.setting.model, shape)
+    sample_s = _forward_s(model, shape, clock)
     if 3 * sample_s * batch > MEASURE_S:  # a step takes long: by what a single sample takes
-        return Speed(trained_s=workers / (3 * sample_s), evaluated_s=workers / sample_s, measured=True)
-    n_clients = 2 * workers
+        return Speed(trained_s=n_workers / (3 * sample_s), evaluated_s=n_workers / sample_s, measured=True)
+    n_clients = 2 * n_workers
     rng = np.random.default_rng(0)
     x = rng.random((n_clients * batch, *shape), dtype=np.float32)
     y: Any = (
-        rng.integers(n_classes, size=len(x)) if n_classes else simulation.dataset.y_train[:1].repeat(len(x), axis=0)
+        rng.integers(outputs, size=len(x)) if isinstance(outputs, int) else rng.random((len(x), *outputs), np.float32)
     )
+    looked_at = np.arange(max(len(x), EVALUATED)) % len(x)  # evaluation takes many samples at once
     task = Task(
-        model=simulation.setting.model,
+        model=model,
         x_train=x,
         y_train=y,
-        x_test=x,
-        y_test=y,
+        x_test=x[looked_at],
+        y_test=y[looked_at],
         parts=tuple(np.arange(k * batch, (k + 1) * batch) for k in range(n_clients)),
-        loss="cross-entropy" if n_classes else "mse",
+        loss="cross-entropy" if isinstance(outputs, int) else "mse",
         batch_size=batch,
     )
-    rule = LocalRule(lr=1e-9, momentum=simulation.rule.momentum, clip_norm=simulation.rule.clip_norm)
-    made, _ = make_engine(task, rule, 0, workers, engine)
-    row = rows.to_row(simulation.setting.model)[None]
+    made, _ = make_engine(task, rule, 0, n_workers, engine)
+    row = rows.to_row(model)[None]
     try:
         trained_s = evaluated_s = 0.0
         n_steps = 1
@@ -75,22 +93,22 @@ def measured_speed(simulation: "Simulation", n_workers: int | None = None, engin
             zeros = np.zeros(n_clients, dtype=np.int64)
             everyone = np.arange(n_clients)
             jobs = Jobs(start=zeros, client=everyone, n_steps=zeros + n_steps, first_step=zeros, lr_step=zeros)
-            before = time.perf_counter()
+            before = clock()
             made.train_average(row, jobs, Mix(n_targets=1, target=zeros, job=everyone, weight=np.ones(n_clients)))
-            trained_s, n_trained = time.perf_counter() - before, n_clients * n_steps * batch
+            trained_s, n_trained = clock() - before, n_clients * n_steps * batch
             n_steps *= 4
         n_evaluated = 0
-        before = time.perf_counter()
+        before = clock()
         while evaluated_s < MEASURE_S / 8:
             made.evaluate(row)
-            n_evaluated += len(x)
-            evaluated_s = time.perf_counter() - before
+            n_evaluated += len(looked_at)
+            evaluated_s = clock() - before
     finally:
         made.close()
     return Speed(trained_s=n_trained / trained_s, evaluated_s=n_evaluated / evaluated_s, measured=True)
 
 
-def _forward_s(model: "AnyModel", shape: tuple[int, ...]) -> float:
+def _forward_s(model: "AnyModel", shape: tuple[int, ...], clock: Callable[[], float]) -> float:
     """Seconds of a forward pass of one sample on one core."""
     import torch
 
@@ -102,9 +120,9 @@ def _forward_s(model: "AnyModel", shape: tuple[int, ...]) -> float:
         mine, x = copy.deepcopy(as_module(model)).eval(), torch.zeros((1, *shape))
         with torch.inference_mode():
             mine(x)
-            before = time.perf_counter()
+            before = clock()
             mine(x)
-            return time.perf_counter() - before
+            return clock() - before
     finally:
         torch.set_num_threads(threads)
 

@@ -1,5 +1,6 @@
 """What CSAHFL leaves open, and the ways to read it that were tried."""
 
+from fedloom.reproduce.csahfl.setups import READ_AS
 from fedloom.reproduce.paper import Reading
 
 READINGS = (
@@ -31,5 +32,10 @@ READINGS = (
         of="clients of a round",
         tried="3 of 10 instead of all, laptop scale, ENIID50%, one seed",
         outcome="L_edge 12 points lower, G 2: the largest unknown",
+    ),
+    *(
+        Reading(of="several", tried=f"{name}, paper scale", outcome="as distances in the item about readings")
+        for name in READ_AS
+        if name != "as kept"
     ),
 )

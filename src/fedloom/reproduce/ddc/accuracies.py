@@ -8,6 +8,7 @@ import numpy as np
 from fedloom.bounds.ddc_energy import ENERGY_READINGS
 from fedloom.reproduce import verdicts
 from fedloom.reproduce.ddc.measures import (
+    DEVICES,
     HEADS,
     Values,
     final,
@@ -32,6 +33,7 @@ from fedloom.reproduce.ddc.published import (
     TABLE_1,
     TAU,
 )
+from fedloom.reproduce.ddc.scoring import all_scored, scoring_claims, scoring_table
 from fedloom.reproduce.paper import Claim, Outcome, Plot, Runs, Series, Table
 from fedloom.reproduce.verdicts import Verdict, apart, mean, spread
 
@@ -41,12 +43,15 @@ def table_1(runs: Runs) -> Outcome:
     rows: list[tuple[str, ...]] = []
     claims: list[Claim] = []
     shown: list[str] = []
+    names = methods_of(runs)
     for data in dict.fromkeys(label[0] for label in runs):
-        found = {m: final(runs[data, m]) for m in METHODS}
+        found = {m: final(runs[data, m]) for m in names}
         known = TABLE_1[data]
-        rows.append((data, *(spread(found[m]) for m in METHODS)))
-        rows.append((f"{data}, mean of heads' models", *(spread(final(runs[data, m], HEADS)) for m in METHODS)))
-        rows.append((f"{data}, published", *(f"{known[m]:.1f}" if m in known else "–" for m in METHODS)))
+        rows.append((data, *(spread(found[m]) for m in names)))
+        rows.append((f"{data}, mean of heads' models", *(spread(final(runs[data, m], HEADS)) for m in names)))
+        if DEVICES in runs[data, FEDAVG][0].metrics.columns:
+            rows.append((f"{data}, mean of devices' models", *(spread(final(runs[data, m], DEVICES)) for m in names)))
+        rows.append((f"{data}, published", *(f"{known[m]:.1f}" if m in known else "–" for m in names)))
         off = {m: apart([known[m]] * len(found[m]), found[m]) for m in known}
         text = f"{data}: accuracies within 2 points of the published ones (points from them)"
         claims.append(Claim(text=text, verdict=all_near(off), absolute=True))
@@ -56,10 +61,19 @@ def table_1(runs: Runs) -> Outcome:
         text = f"{data}: {PROPOSED} is more accurate than {FEDAVG} by 5 points or more (published: 10 and 12)"
         ahead = verdicts.at_least(apart(found[FEDAVG], found[PROPOSED]), 5.0)
         claims.append(Claim(text=text, verdict=ahead, absolute=True))
+        if all_scored([run for m in known for run in runs[data, m]]):
+            claims += scoring_claims(runs, data)
         claims += balance_claims(runs, data)
         shown.append(f"{data}: " + ", ".join(f"{m} {mean(found[m]):.1f}" for m in known))
-    table = Table(title="Accuracy in %", columns=("data", *METHODS), rows=tuple(rows))
-    return Outcome(claims=tuple(claims), tables=(table, clusters_table(runs)), ours="; ".join(shown) + " %.")
+    table = Table(title="Accuracy in %", columns=("data", *names), rows=tuple(rows))
+    readings = (scoring_table(runs),) if all_scored([run for same in runs.values() for run in same]) else ()
+    tables = (table, *readings, clusters_table(runs))
+    return Outcome(claims=tuple(claims), tables=tables, ours="; ".join(shown) + " %.")
+
+
+def methods_of(runs: Runs) -> list[str]:
+    """Of the labels (data, method), in the order of the tables."""
+    return [m for m in METHODS if any(name == m for _, name in runs)]
 
 
 def all_near(off: Mapping[Any, Values]) -> Verdict:
@@ -126,7 +140,8 @@ def curves_plot(runs: Runs, key: str, tau2: int = TAU[1]) -> Plot:
 def curves_figure(runs: Runs, key: str) -> Outcome:
     """Figures 2 and 3: curves in the order of the methods."""
     data = next(iter(runs))[0]
-    height = {m: over_all(runs[data, m]) for m in METHODS}
+    names = methods_of(runs)
+    height = {m: over_all(runs[data, m]) for m in names}
     claims = [
         Claim(
             text=f"{better} is above {worse} (points, mean over the curve)",
@@ -136,10 +151,15 @@ def curves_figure(runs: Runs, key: str) -> Outcome:
     ]
     table = Table(
         title="Accuracy in %",
-        columns=("", *METHODS),
+        columns=("", *names),
         rows=(
-            ("mean over the curve", *(spread(height[m]) for m in METHODS)),
-            ("at the end", *(spread(final(runs[data, m])) for m in METHODS)),
+            ("mean over the curve", *(spread(height[m]) for m in names)),
+            ("at the end", *(spread(final(runs[data, m])) for m in names)),
+            *(
+                (f"the same of {whose}", *(spread(final(runs[data, m], column)) for m in names))
+                for column, whose in ((HEADS, "heads' models"), (DEVICES, "devices' models"))
+                if DEVICES in runs[data, FEDAVG][0].metrics.columns
+            ),
         ),
     )
     shown = ", ".join(f"{m} {mean(height[m]):.1f}" for m in (PROPOSED, SIMILARITY, RANDOM, FEDAVG))

@@ -18,16 +18,26 @@ from fedloom.reproduce.verdicts import Value, Verdict, ratios
 Floats = NDArray[np.float64]
 Values = list[Value]
 HEADS = "edge_accuracy"  # mean accuracy of the models of heads on the whole test set, before they are averaged
+DEVICES = "device_accuracy"  # the same of the last models of devices
 
 
-def final(runs: Sequence[Run], column: str = "accuracy") -> Values:
-    """Accuracy in percent at the end, seed by seed; None where it was not measured."""
-    return [100 * float(run.metrics[column][-1]) if column in run.metrics.columns else None for run in runs]
+def final(runs: Sequence[Run], column: str = "accuracy", rounds: int = ROUNDS) -> Values:
+    """Accuracy in percent at the end, or at the last evaluation within so many local rounds, seed by seed; None where it was not
+    measured."""
+    found: Values = []
+    for run in runs:
+        within = run.metrics.filter(run.metrics["cloud_round"] * TAU[1] <= rounds)
+        found.append(100 * float(within[column][-1]) if column in within.columns else None)
+    return found
 
 
 def over_all(runs: Sequence[Run]) -> Values:
-    """Mean accuracy in percent over all evaluations but the first model's, seed by seed."""
-    return [100 * float(np.mean(run.metrics["accuracy"].to_numpy()[1:])) for run in runs]
+    """Mean accuracy in percent over all evaluations of 200 local rounds but the first model's, seed by seed."""
+    return [
+        100
+        * float(np.mean(run.metrics.filter(run.metrics["cloud_round"] * TAU[1] <= ROUNDS)["accuracy"].to_numpy()[1:]))
+        for run in runs
+    ]
 
 
 def at_round(runs: Sequence[Run], t: int, tau2: int) -> Values:

@@ -1,6 +1,7 @@
 """What DDC leaves open, and the ways to read it that were tried."""
 
 from fedloom.reproduce.ddc.published import CAPACITIES
+from fedloom.reproduce.ddc.setups import FACTORS
 from fedloom.reproduce.paper import Reading
 
 
@@ -35,6 +36,24 @@ READINGS = (
     Reading(of="how often FedAvg averages", tried="every second round, as heads report", outcome="“FedAvg, seldom”"),
     Reading(of="which model is scored", tried="the server's", outcome="kept; the verdicts are about it"),
     Reading(of="which model is scored", tried="the heads', in the mean", outcome="beside the server's in Table 1"),
+    Reading(of="which model is scored", tried="the devices', in the mean", outcome="in Table 1 at paper scale"),
+    Reading(
+        of="which model is scored",
+        tried="heads' of clustered methods, devices' of FedAvg",
+        outcome="in Table 1 at paper scale; a probe with one seed had a gap of 9.4 points (published 9.8), in another order",
+    ),
+    Reading(of="200 rounds", tried="local ones", outcome="kept; the verdicts are about them"),
+    Reading(of="200 rounds", tried="global ones, 400 local ones", outcome="in Table 1 at paper scale"),
+    Reading(
+        of="200 rounds",
+        tried="global ones, which are 400 local ones of clustered methods and 200 of FedAvg",
+        outcome="in Table 1 at paper scale",
+    ),
     Reading(of="D_ref", tried="1 m, as printed", outcome="alpha has no effect until it is almost 1"),
     Reading(of="D_ref", tried="metres of everybody to the server", outcome="kept"),
+    *(
+        Reading(of="D_ref", tried=f"{factor:g} times the kept one", outcome="joules in an item of their own")
+        for factor in FACTORS
+        if factor != 1
+    ),
 )

@@ -22,9 +22,12 @@ def curve(run: Run, column: str = "accuracy") -> tuple[np.ndarray, np.ndarray]:
     return run.metrics["local_steps"].to_numpy(), run.metrics[column].to_numpy()
 
 
-def gains(reference: Sequence[Run], contender: Sequence[Run], threshold: float = 0.001) -> list[Gain]:
-    """Gain of the contender, seed by seed. threshold: the slope per 25 steps below which a run has converged."""
-    return [gain(curve(a), curve(b), threshold) for a, b in zip(reference, contender)]
+def gains(
+    reference: Sequence[Run], contender: Sequence[Run], threshold: float = 0.001, over: int | None = None
+) -> list[Gain]:
+    """Gain of the contender, seed by seed. threshold: the slope per 25 steps below which a run has converged; over: how many
+    evaluations it is taken over."""
+    return [gain(curve(a), curve(b), threshold, over) for a, b in zip(reference, contender)]
 
 
 def gain_by(

@@ -25,6 +25,16 @@ MODELS: dict[str, dict[str, Any]] = {
     "cnn": {"dataset": "mnist", "model": {"kind": "cnn"}, "lr": 0.02, "ratio": 0.992},
     "vgg": {"dataset": "cifar10", "model": {"kind": "vgg"}, "lr": 0.07, "ratio": 0.9},
 }
+HOME, SHARED, RANDOM = "home", "shared", "random"
+LAYOUTS = {  # who holds what: classes of clients in overlaps, and who is there
+    HOME: APART,
+    SHARED: APART,
+    RANDOM: (4, 5),  # case 6 is case 5 with more clients in overlaps; here their number is left to chance
+}
+RADIUS_M = 665.0  # with which 15 of 57 clients are in overlaps on average, if they are drawn
+GROWING = "growing"
+STAGES = ((0, 2, 2), (400, 5, 5), (1600, 10, 10))  # from which step on, E, G
+FIXED = ((2, 2), (5, 5), (10, 10))
 
 RIVALS = {"msfedavg": "MS-FedAvg", "fedmes": "FedMes"}
 
@@ -39,8 +49,9 @@ def setup(
     overlap: int | None = None,
     model: str = "softmax",
     width: float | None = None,
+    layout: str = HOME,
 ) -> Setup:
-    """One of the paper's experiments. overlap: clients in overlaps, by default those of the case."""
+    """One of the paper's experiments. overlap: clients in overlaps, by default those of the case. layout: see LAYOUTS."""
     kind = MODELS[model]
     dataset = kind["dataset"]
     if overlap is None:
@@ -51,8 +62,8 @@ def setup(
         "name": "hhfl",
         "fleet": {
             "n_devices": 57,
-            "cells": {"kind": "grid", "shape": "triangle"},
-            "placement": {"kind": "three-cells", "overlap": overlap},
+            "cells": {"kind": "grid", "shape": "triangle"} | ({"radius_m": RADIUS_M} if layout == RANDOM else {}),
+            "placement": {"kind": "cells"} if layout == RANDOM else {"kind": "three-cells", "overlap": overlap},
             "device_edge": {"up": {"kind": "fixed", "seconds": 5}, "down": {"kind": "fixed", "seconds": 5}},
             "edge_cloud": {"up": {"kind": "fixed", "seconds": 0.5}, "down": {"kind": "fixed", "seconds": 0.5}},
             "compute": {"law": {"kind": "fixed", "value": 0.2}},
@@ -60,7 +71,7 @@ def setup(
         "task": {
             "dataset": dataset,
             "standardise": model == "vgg",
-            "partition": {"kind": "edge-case", "case": case},
+            "partition": {"kind": "edge-case", "case": case} | ({"overlap_data": "shared"} if layout == SHARED else {}),
             "model": network,
         },
         "training": {
@@ -96,14 +107,57 @@ def sweep_setups(scale: str) -> Setups:
     }
 
 
-def period_setups(scale: str, name: str) -> Setups:
+def period_setups(scale: str, name: str, model: str = "softmax") -> Setups:
     """Both methods with other local steps or edge rounds (`name`), by label (case, method, period)."""
 
     def at(case: int, method: str, n: int) -> Setup:
         options: dict[str, Any] = {name: n}
-        return setup(case, method, PERIOD_STEPS[scale], **options)
+        return setup(case, method, PERIOD_STEPS[scale], model=model, **options)
 
     return {(c, m, n): at(c, m, n) for c in PERIOD_CASES[scale] for m in (HFL, HHFL) for n in PERIODS}
+
+
+def drift_setups(scale: str) -> Setups:
+    """Runs of Figures 12 and 13, by label (symbol, case, method, period)."""
+    named = {"E": period_setups(scale, "local_steps"), "G": period_setups(scale, "edge_rounds")}
+    return {(symbol, *label): s for symbol, setups in named.items() for label, s in setups.items()}
+
+
+def growing_setups(scale: str) -> Setups:
+    """HHFL with fixed periods and with growing ones, by label (case, name of the periods)."""
+    total = TOTAL_STEPS[scale]
+    stages = "hhfl:stages=" + str([list(stage) for stage in STAGES]).replace(" ", "")
+    return {
+        **{
+            (c, f"E = {e}, G = {g}"): setup(c, HHFL, total, local_steps=e, edge_rounds=g)
+            for c in APART
+            for e, g in FIXED
+        },
+        **{(c, GROWING): _to_the_end(setup(c, stages, total), total) for c in APART},
+    }
+
+
+def _to_the_end(made: Setup, total_steps: int) -> Setup:
+    """For so many local steps, whatever the periods are."""
+    training = dict(made.scenario["training"]) | {"total_steps": total_steps}
+    return Setup(scenario=dict(made.scenario) | {"training": training}, method=made.method)
+
+
+def layout_setups(scale: str) -> Setups:
+    """Both methods with other layouts, by label (layout, case, method)."""
+    total = TOTAL_STEPS[scale]
+    return {
+        (layout, c, m): setup(c, m, total, layout=layout)
+        for layout, cases in LAYOUTS.items()
+        for c in cases
+        for m in (HFL, HHFL)
+    }
+
+
+def criterion_setups(scale: str) -> Setups:
+    """Both methods with both models, by label (model, case, method)."""
+    total = TOTAL_STEPS[scale]
+    return {(model, *label): s for model in ("softmax", "cnn") for label, s in both(APART, total, model=model).items()}
 
 
 def others_setups(scale: str) -> Setups:

@@ -9,13 +9,18 @@ A: spectral clusters of similar clients; A+: of complementary ones; B: clusters 
 search under its four criteria. Numbers of clusters, size bounds, work per round and model size are not published; ours are the
 readings described in docs/methods/ltc.md. Laptop scale: 10,000 training images, two classes per client (a setting that is in
 none of the published tables), learning rate 0.02, ten cloud rounds; the magnet with 40,000 instead of 900,000 points, a smaller
-network and learning rate 0.3. A guess at the middle of the box is 68 mm off; the published claims are about 5 mm and 6 degrees.
+network and learning rate 0.3. Paper scale: Tables 6 to 9 with ten seeds that were not used when the scale of the inputs was
+chosen, two more rows with three; Tables 10 to 12 of their first rows; the magnet of a middle size, 100,000 points and three
+layers of 512, for 24 cloud rounds, as the published one would take days. A guess at the middle of the box is 68 mm off; the
+published claims are about 5 mm and 6 degrees.
 
 Images are standardised per channel. The paper does not say how its inputs are scaled, and it matters: with pixels in [0, 1]
 and everything else the same, our first rows of Tables 6 and 7 ended at 31.0 to 32.2 % for all four methods (3 seeds), and of
 eight comparisons only one, 1.2 above A+ with links from 1 to 5, was larger than its spread. We standardised after seeing
 that, and after one run each of A and 1.1 with the first of these seeds: the choice is not independent of the result.
 """
+
+from typing import Any
 
 from fedloom.reproduce.ltc.accuracies import judge_accuracies, table_10
 from fedloom.reproduce.ltc.bounds import table_8, table_9
@@ -24,6 +29,7 @@ from fedloom.reproduce.ltc.magnet import judge_magnet
 from fedloom.reproduce.ltc.published import TABLE_6, TABLE_7
 from fedloom.reproduce.ltc.readings import READINGS
 from fedloom.reproduce.ltc.setups import (
+    MORE_ROWS,
     ROWS,
     UNIFORM,
     UNTRAINED,
@@ -34,6 +40,8 @@ from fedloom.reproduce.ltc.setups import (
     table_10_setups,
 )
 from fedloom.reproduce.paper import Item, Paper
+
+FRESH: dict[str, Any] = {"seeds": {"paper": 10}, "first_seed": {"paper": 10}}  # 0 to 2 were seen when choices were made
 
 PAPER = Paper(
     key="ltc",
@@ -51,6 +59,7 @@ PAPER = Paper(
             "less time; A+ ties with them.",
             setups=lambda scale: accuracy_setups(scale, UNIFORM, ROWS[:1], theory=True),
             judge=lambda runs: judge_accuracies(runs, TABLE_6, "table6", uniform=True),
+            **FRESH,
         ),
         Item(
             key="table7",
@@ -58,6 +67,7 @@ PAPER = Paper(
             published="1.1 and 1.2 are better than A+, which is better than A; by 6.3 to 7.3 % than A where data are unbalanced.",
             setups=lambda scale: accuracy_setups(scale, VARYING, ROWS[:1], theory=False),
             judge=lambda runs: judge_accuracies(runs, TABLE_7, "table7", uniform=False),
+            **FRESH,
         ),
         Item(
             key="table8",
@@ -65,6 +75,7 @@ PAPER = Paper(
             published="About 1.6 to 1.8 x 10^-4 in the first row, not larger for A than for the others.",
             setups=lambda scale: accuracy_setups(scale, UNIFORM, ROWS[:1], theory=True),
             judge=table_8,
+            **FRESH,
         ),
         Item(
             key="table9",
@@ -72,6 +83,7 @@ PAPER = Paper(
             published="A+, 1.1, 1.2 have clusters closer to all clients, and clients farther from their cluster, than A.",
             setups=lambda scale: accuracy_setups(scale, UNIFORM, ROWS[:1], theory=True),
             judge=table_9,
+            **FRESH,
         ),
         Item(
             key="table10",
@@ -119,19 +131,35 @@ PAPER = Paper(
             judge=lambda runs: judge_magnet(runs, "1.1", ("skew",), "fig13"),
         ),
         Item(
-            key="table6-all",
-            title="Table 6, all rows",
+            key="table6-rows",
+            title="Table 6, two more rows",
             published="As Table 6.",
-            setups=lambda scale: accuracy_setups(scale, UNIFORM, ROWS, theory=True),
-            judge=lambda runs: judge_accuracies(runs, TABLE_6, "table6-all", uniform=True),
+            setups=lambda scale: accuracy_setups(scale, UNIFORM, MORE_ROWS, theory=True),
+            judge=lambda runs: judge_accuracies(runs, TABLE_6, "table6-rows", uniform=True),
             scales=("paper",),
         ),
         Item(
-            key="table7-all",
-            title="Table 7, all rows",
+            key="table7-rows",
+            title="Table 7, two more rows",
             published="As Table 7.",
-            setups=lambda scale: accuracy_setups(scale, VARYING, ROWS, theory=False),
-            judge=lambda runs: judge_accuracies(runs, TABLE_7, "table7-all", uniform=False),
+            setups=lambda scale: accuracy_setups(scale, VARYING, MORE_ROWS, theory=False),
+            judge=lambda runs: judge_accuracies(runs, TABLE_7, "table7-rows", uniform=False),
+            scales=("paper",),
+        ),
+        Item(
+            key="table8-rows",
+            title="Table 8, two more rows",
+            published="As Table 8.",
+            setups=lambda scale: accuracy_setups(scale, UNIFORM, MORE_ROWS, theory=True),
+            judge=table_8,
+            scales=("paper",),
+        ),
+        Item(
+            key="table9-rows",
+            title="Table 9, two more rows",
+            published="As Table 9.",
+            setups=lambda scale: accuracy_setups(scale, UNIFORM, MORE_ROWS, theory=True),
+            judge=table_9,
             scales=("paper",),
         ),
     ),

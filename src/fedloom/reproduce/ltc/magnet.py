@@ -32,7 +32,12 @@ def judge_magnet(runs: Runs, better: str, worse: Sequence[str], key: str, headli
             early = time_saved(runs["magnet", worse[0]], runs["magnet", better], column, target, lower=True)
             text = f"{better} reaches {target:g} {unit} over {SAVED:g} % sooner than {worse[0]} (the paper's headline; % saved)"
             claims.append(Claim(text=text, verdict=verdicts.at_least(early, SAVED + 1e-9), absolute=True))
-    columns = ("", "after 12 cloud rounds", f"% of its time to the last error of {worse[0]} that {better} saves")
+    n_rounds = runs["magnet", better][0].metrics["cloud_round"][-1]
+    columns = (
+        "",
+        f"after {n_rounds} cloud rounds",
+        f"% of its time to the last error of {worse[0]} that {better} saves",
+    )
     table = Table(title="Errors", columns=columns, rows=tuple(rows))
     series = tuple(
         Series(
