@@ -4,6 +4,7 @@ not there yet is waited for."""
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
@@ -97,7 +98,7 @@ class Doing:
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
-        row = await asyncio.to_thread(_own, self._working.train, start, **steps)
+        row = await asyncio.to_thread(_own, partial(self._working.train, start, **steps))
         await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
         if order["begun"]:
             await self._keeping.hold(naming.begun(name), start)
@@ -122,7 +123,7 @@ class Doing:
             await self._keeping.saved(order["update"])
             result = self._store[order["update"]]
         asked = tuple(layers) if isinstance(layers, list) else layers
-        value = await asyncio.to_thread(_own, self._working.feature, order["kind"], asked, start, result)
+        value = await asyncio.to_thread(_own, partial(self._working.feature, order["kind"], asked, start, result))
         await self._put(CLOUD, order["name"], value)
 
     async def _merge(self, order: Mapping[str, Any]) -> None:
@@ -187,10 +188,10 @@ class Doing:
         return self._worker
 
 
-def _own(compute: Callable[..., T], *given: Any, **how: Any) -> T:
+def _own(compute: Callable[[], T]) -> T:
     """What a computation gives; Failed for whatever it raises, so that a file that it misses is not taken for a disk that is
     full."""
     try:
-        return compute(*given, **how)
+        return compute()
     except Exception as error:
         raise Failed(f"{type(error).__name__}: {error}") from error
