@@ -195,8 +195,8 @@ PAPER = Paper(
         ),
         Item(
             key="fig14",
-            title="Figs. 14 to 16: CIFAR-10 with a VGG-style network (laptop scale: an eighth of its width, 300 steps; paper scale: "
-            "half of it, 1,250 steps)",
+            title="Figs. 14 to 16: CIFAR-10 with a VGG-style network (laptop scale: an eighth of its width, 300 steps; paper "
+            "scale: half of it, 1,250 steps)",
             published="The same trends: gain above 1.5 in steps and time for cases 4 to 6, less data sent; none for 1 to 3.",
             setups=network_setups(
                 "vgg",
