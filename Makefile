@@ -98,6 +98,7 @@ format: setup
 
 bench: setup
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/large.py
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/workloads.py
 	$(BIN)/python benchmarks/overhead.py

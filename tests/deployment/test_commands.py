@@ -57,14 +57,22 @@ def test_init_says_what_there_is_to_start_and_who_can_be_reached(scenario, tmp_p
     assert "fedloom edge" not in flat and "on loopback" not in flat
 
 
+@pytest.mark.parametrize("host", ["cloud", "cloud=", "cloud=10.0.0.7:9000", "cloud=http://here", "cloud=my host"])
+def test_a_host_is_a_host_alone(host, scenario, tmp_path):
+    with pytest.raises(ValueError, match=r"--host must be NODE=HOST, .* ports follow from --port"):
+        said("deploy", "init", scenario, "--host", host, "--out", tmp_path / "all")
+
+
 def test_there_must_be_a_port_for_everybody_who_serves(scenario, tmp_path):
     with pytest.raises(ValueError, match=r"7 nodes serve, .* the last port is 65535; give a smaller --port"):
         said("deploy", "init", scenario, "-m", "ddc", "--out", tmp_path / "all", "--port", "65530")
 
 
-def test_the_engine_is_chosen_as_in_the_simulator(scenario, tmp_path):
-    said("deploy", "init", scenario, "--engine", "torch", "--out", tmp_path / "all")
-    assert read_bundle(tmp_path / "all" / "device-3")[0].engine == "torch"
+def test_the_engine_is_chosen_as_in_the_simulator_and_devices_may_be_fewer(scenario, tmp_path):
+    said("deploy", "init", scenario, "--engine", "torch", "--devices", "4", "--out", tmp_path / "all")
+    bundle, _ = read_bundle(tmp_path / "all" / "device-3")
+    assert bundle.engine == "torch"
+    assert [name for name in bundle.roster if name.startswith("device-")] == [f"device-{k}" for k in range(4)]
     with pytest.raises(ValueError, match="engine must be one of"):
         said("deploy", "init", scenario, "--engine", "jax", "--out", tmp_path / "other")
     assert not (tmp_path / "other" / "ca").exists()

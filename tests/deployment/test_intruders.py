@@ -161,6 +161,32 @@ def test_a_replay_of_an_old_round_is_logged_and_not_kept(tmp_path):
     assert np.array_equal(together.row, _undisturbed())
 
 
+def test_a_device_that_says_that_it_fails_what_it_was_not_asked_for_does_not_end_the_federation(tmp_path):
+    letter = Letter("done", {"order": "train-u-1-999", "failed": "everything"})
+    replies, together = asyncio.run(attacked(tmp_path, [("device-1", "cloud", letter)] * 100))
+    assert {reply.kind for reply in replies} == {"noted"}
+    assert np.array_equal(together.row, _undisturbed())
+
+
+def test_a_node_that_is_put_out_while_all_runs_is_told_to_everybody_by_the_cloud(tmp_path):
+    mark = "ab" * 32
+
+    async def go():
+        scenario, method = for_method("hierfedavg", cloud_rounds=2)
+        together = Together(scenario, method, tmp_path, absent=[LAST])
+        running = asyncio.create_task(together.run())
+        while len(together.nodes) < len(together.names) - 1:
+            await asyncio.sleep(0.01)
+        together.network.desks["cloud"].revoked = lambda: {mark}
+        while not all(node.revoked == {mark} for node in together.nodes.values()):
+            assert not running.done()
+            await asyncio.sleep(0.02)
+        together.start(LAST)
+        await running
+
+    asyncio.run(go())
+
+
 def test_a_device_cannot_fill_the_disk_of_a_station(tmp_path):
     async def go():
         log = Log("edge-0")

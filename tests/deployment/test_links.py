@@ -229,6 +229,17 @@ def test_nobody_at_the_address_is_unreachable(authority):
         asyncio.run(go())
 
 
+def test_a_port_that_is_taken_is_named(authority):
+    async def go(address):
+        async with GrpcServer(Echo(), authority.issue("edge-0", serves=True), address, RUN, 1000, Log("edge-0")):
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(OSError, match=f"cannot listen at {address}.* is another process there"):
+            asyncio.run(go(address))
+
+
 def test_no_thread_is_left_after_servers_and_channels_are_closed(authority):
     def of_ours():
         return {t for t in threading.enumerate() if "grpc" not in t.name.lower() and "pytest" not in t.name}

@@ -1,6 +1,7 @@
 """What is seen from outside: /metrics, and logs of JSON."""
 
 import json
+import socket
 import threading
 import urllib.request
 
@@ -29,6 +30,19 @@ def test_without_an_address_nothing_listens():
 
 def test_an_address_without_a_port_is_refused():
     with pytest.raises(ValueError, match="HOST:PORT"), shown(Log("edge-0"), dict, "localhost"):
+        pass
+
+
+def test_a_port_that_is_taken_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        why = f"cannot be shown at {address}: .* is another process there"
+        with pytest.raises(OSError, match=why), shown(Log("edge-0"), dict, address):
+            pass
+    with (
+        pytest.raises(OSError, match=r"cannot be shown at 127\.0\.0\.1:99999"),
+        shown(Log("e"), dict, "127.0.0.1:99999"),
+    ):
         pass
 
 

@@ -3,16 +3,20 @@
 import asyncio
 import json
 import re
+import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import yaml
 
 from deployment.federation import Together, journal_of
-from deployment.processes import bundles
-from deployment.test_commands import said
+from deployment.processes import WITHIN_S, bundles
 from fedloom.deployment import node
+from fedloom.deployment.cloud import CloudDesk
+from fedloom.deployment.logs import Log
+from fedloom.deployment.orders import Outbox
 from fedloom.deployment.roles import run_role
 from fedloom.deployment.worker import Worker
 from fedloom.simulator.clock import Left
@@ -69,6 +73,31 @@ def test_if_no_device_can_train_the_federation_ends_with_the_reason(tmp_path, mo
     assert isinstance(found.value.__cause__, RuntimeError) and re.fullmatch(why, str(found.value.__cause__))
 
 
+def test_one_that_fails_again_and_again_does_not_end_what_others_are_at_work_on():
+    outbox, stopped = Outbox(), []
+    conductor = SimpleNamespace(
+        outbox=outbox, waiting=outbox.waiting, clock=SimpleNamespace(stop=lambda: stopped.append(True))
+    )
+
+    async def go():
+        desk = CloudDesk(conductor, SimpleNamespace(log=Log("cloud")), ["edge-0", "device-0", "device-1"])
+        for name in ("device-0", "device-1"):
+            outbox.add(name, {"id": "train-u", "do": "train", "name": "u"})
+        for _ in range(20):
+            desk._count("device-0", "train-u", "no such layer")
+            desk._count("device-0", "train-v", "was not asked for")
+        assert desk.error is None and not stopped
+        desk._count("device-1", "train-u", None)
+        for _ in range(5):
+            desk._count("device-1", "train-u", "no room")
+        assert desk.error is None  # 5 of 6 failures, and device-0 is at work
+        outbox.take("device-0", "train-u")
+        desk._count("device-1", "train-u", "no room")
+        assert str(desk.error) == "no device can train; the last one, device-1, says: no room" and stopped
+
+    asyncio.run(go())
+
+
 def test_a_device_that_cannot_compute_its_feature_does_not_hold_up_a_grouping(tmp_path, monkeypatch):
     breaks(monkeypatch, "feature", RuntimeError("no gradient"), {3})
     scenario, text = for_method("ddc", cloud_rounds=2)
@@ -101,11 +130,24 @@ def test_why_a_role_has_ended_stands_in_its_log(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_local_ends_with_the_reason_if_no_device_can_start(tmp_path, monkeypatch, capfd):
+def test_local_ends_with_the_reason_if_no_device_can_start(tmp_path, monkeypatch):
     own_task(tmp_path, monkeypatch, "assert node == 'cloud' or node.startswith('edge'), f'no data on {node}'")
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(for_method("hierfedavg", cloud_rounds=1)[0]))
-    words = ("deploy", "local", tmp_path / "small.yaml", "--quiet", "--task", "my_own:task", "--out", tmp_path / "all")
-    with pytest.raises(RuntimeError, match=r"all devices have ended; .* device-5: AssertionError: no data on device-5"):
-        said(*words)
-    said_aloud = capfd.readouterr().err
-    assert "device-2 has ended: no data on device-2" in said_aloud and "Traceback" not in said_aloud
+    command = [
+        sys.executable,
+        "-m",
+        "fedloom",
+        "deploy",
+        "local",
+        "small.yaml",
+        "--quiet",
+        "--task",
+        "my_own:task",
+        "--out",
+        "all",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 1
+    assert "device-2 has ended: no data on device-2" in done.stderr
+    last = " ".join(done.stderr.split())
+    assert "all devices have ended; the last words of device-5: AssertionError: no data on device-5" in last

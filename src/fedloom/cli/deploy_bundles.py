@@ -135,8 +135,10 @@ def write_bundles(folder: Path, wanted: Wanted, cast: Cast, addresses: Mapping[s
 
 def _pair(text: str) -> tuple[str, str]:
     node, found, host = text.partition("=")
-    if not found or not host:
-        raise ValueError(f"--host must be NODE=HOST, such as edge-0=192.168.1.20, got {text!r}")
+    if not found or not host or host.count(":") == 1 or any(c in "/ \t" for c in host):
+        raise ValueError(
+            f"--host must be NODE=HOST, such as edge-0=192.168.1.20, got {text!r}; ports follow from --port"
+        )
     return node, host
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -17,7 +18,7 @@ from fedloom.deployment.took import took_of
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator.simulation import Simulation
 
-MOST_FAILED = 3  # times as many jobs as there are devices that may fail one after the other
+MOST_FAILED = 3  # times as many jobs as there are devices may fail one after the other
 MOST_LIVES = 8  # processes of a node that are remembered
 LINGER_S = 2.0  # after the end, so that nodes hear of it
 
@@ -36,7 +37,7 @@ class CloudDesk:
         self.over, self.revoked = False, revoked
         self.error: RuntimeError | None = None
         """Why the federation cannot go on."""
-        self._n_failed = 0  # jobs, one after the other
+        self._failed: Counter[str] = Counter()  # by device: jobs that failed since one has trained
         self._lives: dict[str, list[str]] = {}  # by node: of the processes that asked for its orders, the last one last
         self._twice: set[str] = set()
         self._news: dict[str, asyncio.Event] = {}
@@ -80,8 +81,7 @@ class CloudDesk:
                 failed = str(letter.fields["failed"])[:500] if "failed" in letter.fields else None
                 if failed is not None:
                     self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
-                if letter.word("order").startswith("train-"):
-                    self._count(who, failed)
+                self._count(who.name, letter.word("order"), failed)
                 self.conductor.done(who.name, letter.word("order"), failed, took_of(letter))
                 await self.station.keeping.stir()
                 return Letter("noted")
@@ -91,12 +91,20 @@ class CloudDesk:
                 return await self._arrived(who, letter)
         return await self.station.handle(who, letter)
 
-    def _count(self, who: Identity, failed: str | None) -> None:
+    def _count(self, node: str, order_id: str, failed: str | None) -> None:
         """A device has trained, or could not; if none can, the federation ends, as no round would change anything."""
-        self._n_failed = 0 if failed is None else self._n_failed + 1
-        n_devices = sum(naming.client_of(node) is not None for node in self.roster)
-        if failed is not None and self._n_failed >= MOST_FAILED * n_devices:
-            self.error = RuntimeError(f"no device can train; the last one, {who.name}, says: {failed}")
+        order = self.conductor.outbox.get(node, order_id)
+        if order is None or order["do"] != "train":
+            return
+        if failed is None:
+            self._failed.clear()
+            return
+        self._failed[node] += 1
+        waiting = self.conductor.waiting().items()
+        at_work = any(o["do"] == "train" for who, orders in waiting if who not in self._failed for o in orders)
+        n_devices = sum(naming.client_of(who) is not None for who in self.roster)
+        if self._failed.total() >= MOST_FAILED * n_devices and not at_work:
+            self.error = RuntimeError(f"no device can train; the last one, {node}, says: {failed}")
             self.conductor.clock.stop()
 
     def _see(self, node: str, life: str) -> None:

@@ -40,7 +40,10 @@ def shown(log: Log, gauges: Gauges, address: str | None) -> Iterator[int | None]
         raise ValueError(f"metrics are shown at HOST:PORT, such as 127.0.0.1:9100, got {address!r}")
     registry = CollectorRegistry()
     registry.register(RoleMetrics(log, gauges))
-    server, thread = start_http_server(int(port), host, registry)
+    try:
+        server, thread = start_http_server(int(port), host, registry)
+    except (OSError, OverflowError) as error:
+        raise OSError(f"metrics cannot be shown at {address}: {error}; is another process there?") from None
     try:
         yield server.server_port
     finally:

@@ -21,7 +21,7 @@ class MaxPoolByChannels(nn.Module):
     def __init__(self, layer: nn.MaxPool2d) -> None:
         super().__init__()
         sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-        self.options = (*(list(_pair(size)) for size in sizes), layer.ceil_mode)
+        self.options: tuple[Any, ...] = (*(list(_pair(size)) for size in sizes), layer.ceil_mode)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, channels, height, width), or without batch, as nn.MaxPool2d."""
@@ -56,6 +56,6 @@ class _Pool(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         x, index = ctx.saved_tensors
         return torch.ops.aten.max_pool2d_with_indices_backward(gradient, x, *ctx.options, index), None
