@@ -253,7 +253,7 @@ def test_settings_are_valid_scenarios(key, scale):
     for chosen in scenarios.values():
         steps = chosen.training.local_steps * chosen.training.edge_rounds * chosen.training.cloud_rounds
         assert chosen.training.total_steps in (None, steps)
-        assert steps in (300, 1000, 1500, 2400, 3000)
+        assert steps in (300, 1000, 1250, 1500, 2400, 3000)
     for s in setups.values():
         fl.make_method(s.method)
 

@@ -19,6 +19,7 @@ from fedloom.simulator.run_sizes import sizes
 from fedloom.simulator.scenarios import Scenario
 from fedloom.simulator.speed import Speed, speed_of
 
+MOST_BATCH = 64  # on which a speed is measured; a sample of a larger batch takes no longer
 START_S = 4.0  # of a run: programs and data are loaded, the report is written
 
 
@@ -121,6 +122,6 @@ def _measured(chosen: Scenario) -> Speed:
         outputs = (size.n_outputs,)
     options = task.model.model_dump(exclude={"kind"}, exclude_none=True)
     model = networks.network(task.model.kind, shape, size.n_outputs, 0, **options)
-    batch = int(max(1, min(training.batch_size, size.n_train)))
+    batch = int(max(1, min(training.batch_size, size.n_train, MOST_BATCH)))
     rule = LocalRule(lr=1e-9, momentum=training.momentum, clip_norm=training.clip_norm)
     return speed_of(model, shape, outputs, batch, rule, 1, clock=time.process_time)

@@ -168,7 +168,10 @@ def others_setups(scale: str) -> Setups:
 
 
 def network_setups(
-    model: str, steps: Mapping[str, int], cases: Mapping[str, Sequence[int]], width: float | None = None
+    model: str,
+    steps: Mapping[str, int],
+    cases: Mapping[str, Sequence[int]],
+    width: Mapping[str, float] | None = None,
 ) -> Callable[[str], Setups]:
-    """Setups by scale of a larger model, at laptop scale of this width."""
-    return lambda scale: both(cases[scale], steps[scale], model=model, width=width if scale == "laptop" else None)
+    """Setups by scale of a larger model, of these widths."""
+    return lambda scale: both(cases[scale], steps[scale], model=model, width=(width or {}).get(scale))
