@@ -61,13 +61,11 @@ def beside_together(folder: Path, files: Mapping[str, Content], *, flush: bool) 
     away if something could not be written."""
     besides = {name: beside_of(folder / name) for name in files}
     with _or_none(besides.values()):
-        with explaining(folder), ThreadPoolExecutor(len(files)) as pool:
-            flushed = []
-            for name, content in files.items():
-                beside = write_beside(folder / name, content)
-                flushed += [pool.submit(_flush, beside)] if flush else []  # while the next is written
-            for one in flushed:
-                one.result()
+        for name, content in files.items():
+            write_beside(folder / name, content)
+        if flush:
+            with explaining(folder), ThreadPoolExecutor(len(files)) as pool:
+                list(pool.map(_flush, besides.values()))  # at once they cost the disk hardly more than one
         yield besides
         for name, beside in besides.items():
             with explaining(folder / name):
