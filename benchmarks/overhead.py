@@ -4,8 +4,8 @@
 
 The share is (wall seconds - seconds inside the engine) / wall seconds of whole recorded runs, median of three. Besides: the share
 of writing and checking the record (identity, checkpoints, manifest, files, `verify` at the end) in runs of cells-overlap as
-it is, median of nine, and the seconds `fedloom.record.verify` takes for a record of 100 MB. Targets: under 2 %, under a second. Both are given in
-wall time and in processor time, which is what counts on a machine that has other things to do.
+it is, median of nine, and the seconds `fedloom.record.verify` takes for a record of 100 MB. Targets: under 2 %, under a second.
+Both are given in wall time and in processor time, which is what counts on a machine that has other things to do.
 """
 
 import json
