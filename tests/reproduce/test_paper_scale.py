@@ -52,7 +52,7 @@ def test_every_method_has_a_first_round(paper):
         check_first_round(*same)
 
 
-@pytest.mark.slow
+@pytest.mark.full  # a minute and a half
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_setup_has_a_first_round(paper):
     for same in distinct(paper):
