@@ -214,7 +214,6 @@ PAPER = Paper(
             setups=network_setups("cnn", {"laptop": 1000}, {"laptop": (1, 5, 6)}),
             judge=cnn,
             scales=("laptop",),
-            seeds={"laptop": 3},
         ),
         Item(
             key="others",

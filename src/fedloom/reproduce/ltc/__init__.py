@@ -98,7 +98,6 @@ PAPER = Paper(
             published="About one more cloud round (0.1 to 1.4 after 16): it wins if it takes less than 36.0 to 48.6 of 50.",
             setups=features_setups,
             judge=lambda runs: judge_features(runs, ("crop",), crop_claims, "table11"),
-            seeds={"laptop": 3},
         ),
         Item(
             key="table12",
@@ -107,7 +106,6 @@ PAPER = Paper(
             "they win only if they take less than 3.5 to 21.2 of 50, or never.",
             setups=features_setups,
             judge=lambda runs: judge_features(runs, UNTRAINED, untrained_claims, "table12"),
-            seeds={"laptop": 3},
         ),
         Item(
             key="fig7",
