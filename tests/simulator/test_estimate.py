@@ -193,6 +193,19 @@ def test_steps_are_those_the_clock_counted(small):
     assert found["work"]["steps"] == simulation.federation.steps_done > 0
 
 
+@pytest.mark.parametrize("kind", ["classes", "dual-layer"])
+def test_samples_that_no_device_holds_are_not_counted(small, kind):
+    """12 samples of each of two classes are 3 batches of 8, however many the data has."""
+    changes = [
+        f"task.partition={{kind: {kind}, classes_per_client: 2, samples_per_class: 12}}",
+        "training={cloud_rounds: 2, edge_rounds: 2, local_epochs: 1, batch_size: 8}",
+    ]
+    chosen = scenario(small, changes)
+    simulation = Simulation(chosen, make_method("hierfedavg"), 0, dry_run=True)
+    list(simulation.rounds())
+    assert estimate(chosen, make_method("hierfedavg")).work.steps == simulation.federation.steps_done
+
+
 def test_a_comparison_that_does_not_fit_starts_no_worker(small, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "small.yaml").write_text(json.dumps(small))

@@ -281,6 +281,12 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(min=1, help="Runs at a time [one per core].")] = None,
     ray: Ray = None,
     data_folder: DataFolder = None,
+    own_data: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES", help="Datasets whose files need not be the published ones, e.g. svhn; the page says so."
+        ),
+    ] = "",
     max_time: MaxTime = None,
     max_memory: MaxMemory = None,
     dry_run: Annotated[
@@ -310,6 +316,7 @@ def reproduce(
         page_only=page,
         max_time=max_time,
         max_memory=max_memory,
+        own_data=own_data,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from fedloom.cli.jobs import Job
 from fedloom.cli.many import make_runs
 from fedloom.cli.show import notes, out
+from fedloom.data.sources import OWN
 from fedloom.reproduce import Item, Outcome, Paper, Setup
 
 
@@ -40,8 +41,10 @@ def reproduce(
     page_only: bool = False,
     max_time: str | None = None,
     max_memory: str | None = None,
+    own_data: str = "",
 ) -> None:
-    """The items that `text` names, at a scale. dry_run: only say what there is to do; page_only: only write the page again."""
+    """The items that `text` names, at a scale. dry_run: only say what there is to do; page_only: only write the page again;
+    own_data: datasets, with commas between them, whose files need not be the published ones."""
     from fedloom import _check
     from fedloom.reproduce import find_items
     from fedloom.reproduce.page import write_pages
@@ -53,7 +56,8 @@ def reproduce(
         page = write_pages(where, paper)
         out.print(json.dumps({"page": str(page)}) if as_json else f"page: {page}", highlight=False, soft_wrap=True)
         return
-    wanted = [_want(item, scale, seeds, cache) for item in _at_scale(items, scale, asked=":" in text)]
+    own = _own_data(own_data)
+    wanted = [_want(item, scale, seeds, cache, own) for item in _at_scale(items, scale, asked=":" in text)]
     if dry_run:
         _show_plan(_plan(wanted, paper, scale, where), as_json)
         return
@@ -72,7 +76,7 @@ def reproduce(
         max_memory=max_memory,
     )
 
-    judged = [_judged(w, paper, scale, where, cache) for w in wanted]
+    judged = [_judged(w, paper, scale, where, cache, own) for w in wanted]
     outcomes, reports = [(w.item, outcome) for w, (outcome, _) in zip(wanted, judged)], [report for _, report in judged]
     page = write_pages(where, paper)
     if as_json:
@@ -83,7 +87,9 @@ def reproduce(
         out.print("\n".join(lines), highlight=False, soft_wrap=True)
 
 
-def _judged(wanted: Wanted, paper: Paper, scale: str, where: Path, cache: Path) -> tuple[Outcome, Path]:
+def _judged(
+    wanted: Wanted, paper: Paper, scale: str, where: Path, cache: Path, own_data: Sequence[str]
+) -> tuple[Outcome, Path]:
     """What came out of an item's runs, which is saved, and the path of their report."""
     from fedloom.record.runs import read_run
     from fedloom.reproduce.page import save
@@ -95,7 +101,19 @@ def _judged(wanted: Wanted, paper: Paper, scale: str, where: Path, cache: Path) 
     }
     wall_s = sum(seconds.values())
     n_runs = len(wanted.seeds) * len(wanted.setups)
-    save(where, paper, item, scale, outcome, seeds=len(wanted.seeds), n_runs=n_runs, wall_s=wall_s, seconds=seconds)
+    used = {setup.scenario["task"].get("dataset") for setup in wanted.setups.values()}
+    save(
+        where,
+        paper,
+        item,
+        scale,
+        outcome,
+        seeds=len(wanted.seeds),
+        n_runs=n_runs,
+        wall_s=wall_s,
+        seconds=seconds,
+        own_data=[name for name in own_data if name + OWN in used],
+    )
     return outcome, _report(runs, cache / "reports" / f"{paper.key}-{item.key}-{scale}.html", item.title)
 
 
@@ -110,8 +128,19 @@ def _at_scale(items: Sequence[Item], scale: str, asked: bool) -> list[Item]:
     return [item for item in items if scale in item.scales]
 
 
-def _want(item: Item, scale: str, seeds: int | None, cache: Path) -> Wanted:
-    setups = dict(item.setups(scale))
+def _own_data(text: str) -> list[str]:
+    """The datasets named in --own-data; they must be ones that are read from published files."""
+    from fedloom import _check
+    from fedloom.data.sources import SOURCES
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        _check.one_of("--own-data", name, list(SOURCES))
+    return names
+
+
+def _want(item: Item, scale: str, seeds: int | None, cache: Path, own_data: Sequence[str]) -> Wanted:
+    setups = {label: setup.with_own_data(own_data) for label, setup in item.setups(scale).items()}
     folders = {label: cache / setup.key() for label, setup in setups.items()}
     return Wanted(item=item, seeds=item.seeds_at(scale, seeds), setups=setups, folders=folders)
 

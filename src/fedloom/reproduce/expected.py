@@ -112,14 +112,18 @@ def _stand_in(chosen: Scenario) -> Scenario:
 def _measured(chosen: Scenario) -> Speed:
     """By a few steps on one core, in seconds of the processor, as other programs may run."""
     from fedloom.data import DATASETS
+    from fedloom.data.sources import plain
     from fedloom.training import networks
     from fedloom.training.rule import LocalRule
 
     size, task, training = sizes(chosen, None, None), chosen.task, chosen.training
-    shape = (task.gaussian.n_features,) if task.gaussian is not None else DATASETS[task.dataset].shape
     outputs: Any = size.n_outputs
-    if task.gaussian is None and not DATASETS[task.dataset].n_classes:
-        outputs = (size.n_outputs,)
+    if task.gaussian is not None:
+        shape: tuple[int, ...] = (task.gaussian.n_features,)
+    else:
+        about = DATASETS[plain(task.dataset)]
+        shape = about.shape
+        outputs = size.n_outputs if about.n_classes else (size.n_outputs,)
     options = task.model.model_dump(exclude={"kind"}, exclude_none=True)
     model = networks.network(task.model.kind, shape, size.n_outputs, 0, **options)
     batch = int(max(1, min(training.batch_size, size.n_train, MOST_BATCH)))

@@ -42,9 +42,10 @@ def save(
     n_runs: int,
     wall_s: float,
     seconds: Mapping[str, float] | None = None,
+    own_data: Sequence[str] = (),
 ) -> None:
     """Write what the item came to, and its pictures. wall_s: of all its n_runs, one after the other; seconds: the same by the
-    keys of its setups, as other items may have the same."""
+    keys of its setups, as other items may have the same; own_data: datasets whose files were not the published ones."""
     place = folder / paper.key
     place.mkdir(parents=True, exist_ok=True)
     for plot in outcome.plots:
@@ -58,6 +59,7 @@ def save(
         "runs": n_runs,
         "wall_s": round(wall_s),
         **({"seconds": {key: round(value) for key, value in seconds.items()}} if seconds else {}),
+        **({"own_data": list(own_data)} if own_data else {}),
         "numbers": NUMBERS,
         "versions": {name: version_of(name) for name in ("fedloom", "torch")},
         **asdict(outcome),
@@ -183,13 +185,16 @@ def _seeds(outcome: Mapping[str, Any]) -> str:
 def _section(paper: Paper, outcome: Mapping[str, Any]) -> str:
     scale = outcome["scale"]
     made = outcome.get("numbers", 1)
+    own = outcome.get("own_data", ())
+    option = f" --own-data {','.join(own)}" if own else ""
+    other = f" The files of {' and '.join(own)} were not the published ones." if own else ""
     old = "" if is_current(outcome) else f" Made with version {made} of the numbers; this is version {NUMBERS}."
     parts = [
         f"## {outcome['title']}, {scale} scale",
         f"**Published**: {outcome['published']}",
         *([f"**Ours**: {outcome['ours']}"] if outcome.get("ours") else []),
-        f"`fedloom reproduce {paper.key}:{outcome['item']} --scale {scale}`, {_seeds(outcome)}, "
-        f"{outcome['wall_s'] / 60:.1f} minutes of runs.{old}",
+        f"`fedloom reproduce {paper.key}:{outcome['item']} --scale {scale}{option}`, {_seeds(outcome)}, "
+        f"{outcome['wall_s'] / 60:.1f} minutes of runs.{other}{old}",
         markdown(("claim", "measured", "n", "verdict"), [_claim_row(claim) for claim in outcome["claims"]]),
     ]
     for table in outcome["tables"]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fedloom.data.sources import OWN
 from fedloom.numbers import NUMBERS
 from fedloom.record.runs import Run
 from fedloom.reproduce.verdicts import BUILT, FAILS, OTHER_SCALE, Verdict
@@ -24,6 +25,13 @@ class Setup:
     scenario: Mapping[str, Any]
     method: str
     beside_s: float = 0.0
+
+    def with_own_data(self, names: Sequence[str]) -> "Setup":
+        """The same with files of these datasets that need not be the published ones."""
+        task = self.scenario["task"]
+        if task.get("dataset") not in names:
+            return self
+        return replace(self, scenario={**self.scenario, "task": {**task, "dataset": task["dataset"] + OWN}})
 
     def key(self, numbers: int = NUMBERS) -> str:
         """A hash of what decides the results but the seed: settings other than the defaults, the method, and the version

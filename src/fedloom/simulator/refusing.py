@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from fedloom.data import Dataset
 from fedloom.data.settings import DrawnPartition, UserPartition
+from fedloom.data.sources import OWN
 from fedloom.methods import Method
 from fedloom.simulator.estimate import OF_PAGE, PROGRAM, Estimate, Term, estimate
 from fedloom.simulator.room import free_disk_bytes, free_memory_bytes
@@ -73,7 +74,8 @@ def _enough_samples(scenario: Scenario, dataset: Dataset | None) -> None:
     """Every device needs a sample; that there are too few is seen before a fleet is made."""
     size = sizes(scenario, dataset, Network(()))
     fits = isinstance(scenario.task.partition, DrawnPartition | UserPartition)
-    if not fits and 0 < size.n_train < scenario.fleet.n_devices:
+    unknown = dataset is None and scenario.task.dataset.endswith(OWN)
+    if not (fits or unknown) and 0 < size.n_train < scenario.fleet.n_devices:
         raise ValueError(
             f"{scenario.fleet.n_devices:,} devices (fleet.n_devices) cannot share {size.n_train:,.0f} training samples: each "
             f"needs one; use fewer devices, more data, or task.partition: {{kind: drawn}}"

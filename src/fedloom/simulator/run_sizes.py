@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedloom.data import DATASETS, Dataset
-from fedloom.data.settings import DrawnPartition
+from fedloom.data.settings import ClassesPartition, DrawnPartition, DualLayerPartition
+from fedloom.data.sources import plain
 from fedloom.simulator.scenarios import Scenario
 from fedloom.training import networks, rows
 
@@ -40,8 +41,8 @@ def sizes(scenario: Scenario, dataset: Dataset | None, model: "AnyModel | None")
         generated = task.gaussian
         n_loaded, n_test, shape = generated.n_train, generated.n_test, (generated.n_features,)
         n_outputs = generated.n_classes
-    elif task.dataset in DATASETS:
-        about = DATASETS[task.dataset]
+    elif plain(task.dataset) in DATASETS:  # files of one's own are taken to be as large as the published ones
+        about = DATASETS[plain(task.dataset)]
         n_loaded, n_test, shape = about.n_train, about.n_test, about.shape
         n_outputs = about.n_classes or MAGNET_OUTPUTS
         if task.dataset == "magnet" and task.magnet is not None:
@@ -81,4 +82,7 @@ def samples_of_each(scenario: Scenario, size: Sizes) -> float:
     partition = scenario.task.partition
     if isinstance(partition, DrawnPartition):
         return float(partition.samples_per_client)
-    return size.n_train / scenario.fleet.n_devices
+    even = size.n_train / scenario.fleet.n_devices
+    if isinstance(partition, ClassesPartition | DualLayerPartition) and partition.samples_per_class is not None:
+        return min(even, float(partition.classes_per_client * partition.samples_per_class))
+    return even
