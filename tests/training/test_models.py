@@ -11,7 +11,7 @@ from torch import nn
 
 from fedloom.simulator.scenarios import ModelSettings, ScenarioError, scenario
 from fedloom.simulator.simulation import Simulation, make_method
-from fedloom.training import models, rows
+from fedloom.training import layers, models, rows
 from fedloom.training.choose import make_engine
 from fedloom.training.native import Unsupported, describe
 from fedloom.training.rule import LocalRule
@@ -316,7 +316,7 @@ def test_a_fire_block_puts_both_filters_side_by_side():
 
 @pytest.mark.parametrize(("wide", "stride"), [(3, 1), (5, 1), (3, 2), (6, 2)])
 def test_a_residual_block_adds_its_input(wide, stride):
-    block = models.Residual(3, wide, stride).eval()
+    block = models.Residual(layers.Residual(3, wide, stride)).eval()
     x = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     nn.init.zeros_(block.body[3].weight)  # nothing is added then
     assert block(x).shape == (2, wide, 8 // stride, 8 // stride)

@@ -45,9 +45,11 @@ def _datasets() -> Rows:
 
 
 def _models() -> Rows:
-    from fedloom.training.networks import NETWORKS
+    from fedloom.training.networks import NETWORKS, SEQUENCES
 
-    return [{"model": name, "what": (build.__doc__ or "").splitlines()[0]} for name, build in NETWORKS.items()]
+    return [
+        {"model": name, "what": (build.__doc__ or "").splitlines()[0]} for name, build in (NETWORKS | SEQUENCES).items()
+    ]
 
 
 def _papers() -> Rows:

@@ -54,7 +54,7 @@ class _Orders:
         """Of the i-th run that waits."""
         job = self._waiting[i]
         chosen = self._scenarios[job.scenario]
-        key = chosen.task.model_dump_json(include={"dataset", "data_limit", "gaussian", "magnet"})
+        key = chosen.task.model_dump_json(include={"dataset", "data_limit", "gaussian", "magnet", "text"})
         if key not in self._sent:
             self._sent[key] = self._cluster.put(load_dataset(chosen, self._folder))
         what = {"scenario": chosen.model_dump(mode="json"), "method": job.method, "seed": job.seed, "workers": 1}

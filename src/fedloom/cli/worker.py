@@ -107,7 +107,7 @@ def _run(job: dict[str, Any], tell: Callable[[dict[str, Any]], None], dataset: A
 def load_dataset(chosen: Any, folder: str | None) -> Any:
     """The dataset of a scenario; the last two stay in memory."""
     task = chosen.task
-    return _dataset(task.dataset, folder, task.data_limit, task.model_dump_json(include={"gaussian", "magnet"}))
+    return _dataset(task.dataset, folder, task.data_limit, task.model_dump_json(include={"gaussian", "magnet", "text"}))
 
 
 @lru_cache(maxsize=2)
@@ -116,7 +116,7 @@ def _dataset(name: str, folder: str | None, limit: int | None, generated: str) -
     from fedloom.simulator.scenarios import TaskSettings
 
     settings = TaskSettings.model_validate_json(generated)
-    return data.load(name, folder, limit, gaussian=settings.gaussian, magnet=settings.magnet)
+    return data.load(name, folder, limit, gaussian=settings.gaussian, magnet=settings.magnet, text=settings.text)
 
 
 if __name__ == "__main__":

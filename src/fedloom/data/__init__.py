@@ -34,6 +34,7 @@ from fedloom.data.settings import (
     make_partition,
 )
 from fedloom.data.sizes import by_sizes, by_sizes_and_classes, target_sizes
+from fedloom.data.text import TextSettings, as_text, written
 
 __all__ = [
     "Dataset",
@@ -45,6 +46,9 @@ __all__ = [
     "GaussianSettings",
     "magnet_tracking",
     "MagnetSettings",
+    "written",
+    "as_text",
+    "TextSettings",
     "find",
     "fetch",
     "check",

@@ -3,7 +3,11 @@
 Images stay uint8, a quarter of the memory of float32; `Dataset.inputs` makes float32 of what is needed. Axis
 0 is the sample and axis 1 the channel (image plane, sensor axis) or, for plain vectors, the feature:
 
-    image (n, C, H, W)      signal (n, C, L)      vector (n, F)
+    image (n, C, H, W)      signal (n, C, L)      vector (n, F)      tokens (n, L)
+
+Tokens are whole numbers that name something (characters, words), and stay whole numbers. Several inputs of one sample are the
+fields of a record, one array with a structured type: `np.dtype([("image", "f4", (1, 28, 28)), ("words", "i4", (16,))])`; a
+model is called with them by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,11 +36,14 @@ class Dataset:
     """Training and test samples of one task; checked when built, and not to be changed afterwards.
 
     name        for messages and records
-    x_train     (n, *shape) uint8, or float32 (any other number type is converted to float32)
-    y_train     (n,) int64 labels 0..n_classes-1; for regression (n, m) float32 targets
+    x_train     (n, *shape) uint8, or float32 (any other number type is converted to float32); int32 if they are tokens;
+                or records of several inputs, whose numbers stay what they are
+    y_train     (n,) int64 labels 0..n_classes-1; of sequences (n, L) int64, a label for each token, -1 for none; of samples with
+                several labels (n, n_classes) bool, which become float32; for regression (n, m) float32 targets
     x_test      (n', *shape), same type as x_train
-    y_test      (n',) or (n', m)
+    y_test      (n',), (n', L), (n', n_classes) or (n', m)
     n_classes   number of classes; 0 means regression
+    n_tokens    inputs are tokens 0..n_tokens-1; 0: they are numbers
     scale       an input is raw value / scale: 255 for bytes, so that pixels lie in [0, 1]
     user        (n,) int64 the person or device each training sample comes from; None: not known
     user_test   (n',) the same for test samples, or None
@@ -57,6 +64,7 @@ class Dataset:
     x_test: Array
     y_test: Array
     n_classes: int
+    n_tokens: int = 0
     scale: float = 1.0
     user: NDArray[np.int64] | None = None
     user_test: NDArray[np.int64] | None = None
@@ -73,7 +81,7 @@ class Dataset:
                 f"scale must be above 0, in {SMALLEST_SCALE:g}..{1 / SMALLEST_SCALE:g}, got {self.scale:g}"
             )
         for split in ("train", "test"):
-            x = _samples(f"x_{split} of {self.name}", getattr(self, f"x_{split}"), self.scale)
+            x = _samples(f"x_{split} of {self.name}", getattr(self, f"x_{split}"), self.scale, self.n_tokens)
             y = _targets(f"y_{split} of {self.name}", getattr(self, f"y_{split}"), self.n_classes, len(x))
             # the one place where fields are set: the caller's types become the documented ones
             object.__setattr__(self, f"x_{split}", x)
@@ -92,7 +100,11 @@ class Dataset:
         for name, n in (("user", self.n_train), ("user_test", self.n_test), ("label_train", self.n_train)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _users(f"{name} of {self.name}", getattr(self, name), n))
-        if self.label_train is not None and self.n_classes:
+        if self.y_train.dtype != self.y_test.dtype:
+            raise ValueError(
+                f"y_train and y_test of {self.name} must be of one kind, got {self.y_train.dtype} and {self.y_test.dtype}"
+            )
+        if self.label_train is not None and self.one_class:
             raise ValueError(
                 f"label_train of {self.name} is for data without classes, but n_classes is {self.n_classes}"
             )
@@ -108,14 +120,35 @@ class Dataset:
         return len(self.x_test)
 
     @property
+    def loss(self) -> str:
+        """What models of these targets minimise, by name (fedloom.training.losses)."""
+        if not self.n_classes:
+            return "mse"
+        if self.y_train.ndim == 1:
+            return "cross-entropy"
+        return "tokens" if self.y_train.dtype == np.int64 else "multi-label"
+
+    @property
+    def one_class(self) -> bool:
+        """Whether a sample has one class."""
+        return self.loss == "cross-entropy"
+
+    @property
+    def n_outputs(self) -> int:
+        """Values that a model predicts of a sample, or of each token."""
+        return self.n_classes or int(self.y_train.shape[1])
+
+    @property
     def labels(self) -> NDArray[np.int64] | None:
-        """(n,) by what training samples can be shared out: classes, or `label_train` where there are none."""
-        return self.y_train if self.n_classes else self.label_train
+        """(n,) by what training samples can be shared out: classes, or `label_train` where a sample has not just one."""
+        return self.y_train if self.one_class else self.label_train
 
     @property
     def n_labels(self) -> int:
         """Number of classes or, without any, one more than the largest of `label_train`; 0 if there is neither."""
-        return self.n_classes or (0 if self.label_train is None else int(self.label_train.max()) + 1)
+        if self.one_class:
+            return self.n_classes
+        return 0 if self.label_train is None else int(self.label_train.max()) + 1
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,8 +182,9 @@ class Dataset:
 
     def inputs(
         self, split: Split = "train", index: NDArray[np.integer] | None = None, *, standardise: bool = False
-    ) -> NDArray[np.float32]:
-        """Model inputs (n, *shape) float32 of a split, or of its samples `index`: raw / scale.
+    ) -> Array:
+        """Model inputs (n, *shape) float32 of a split, or of its samples `index`: raw / scale. Tokens, and several inputs by
+        name, are what they are.
 
         standardise   also (input - mean) / std for each channel, with the moments of the whole training
                       split
@@ -158,6 +192,10 @@ class Dataset:
         """
         _check.one_of("split", split, ("train", "test"))
         raw = self.x_train if split == "train" else self.x_test
+        if self.n_tokens or raw.dtype.names is not None:
+            if standardise:
+                raise ValueError(f"inputs of {self.name} are tokens or records, which cannot be standardised")
+            return raw.copy() if index is None else raw[index]
         out: NDArray[np.float32] = (raw if index is None else raw[index]).astype(np.float32)
         out /= np.float32(self.scale)
         if standardise:
@@ -181,7 +219,7 @@ class Dataset:
         """
         _check.whole("limit", limit)
         train = _first(limit, self.n_train, _levels(self.user, self.labels))
-        test = _first(limit, self.n_test, _levels(self.user_test, self.y_test if self.n_classes else None))
+        test = _first(limit, self.n_test, _levels(self.user_test, self.y_test if self.one_class else None))
         return replace(
             self,
             x_train=self.x_train[train],
@@ -194,15 +232,33 @@ class Dataset:
         )
 
 
-def _samples(name: str, value: ArrayLike, scale: float) -> Array:
+def _samples(name: str, value: ArrayLike, scale: float, n_tokens: int) -> Array:
     x = np.asarray(value)
+    if x.dtype.names is not None:
+        return _records(name, x)
     if x.ndim < 2 or len(x) == 0 or 0 in x.shape:
         raise ValueError(f"{name} must have shape (samples, features) or (samples, channels, ...), got {x.shape}")
+    if n_tokens:
+        tokens = finite.whole_numbers(name, x)
+        finite.in_range(name, tokens, 0, n_tokens - 1)
+        return tokens.astype(np.int32)
     if x.dtype == np.uint8:
         return x
     out = finite.as_float32(name, x)
     finite.in_range(f"{name} / scale", out, -LARGEST * min(scale, 1), LARGEST * min(scale, 1))
     return out
+
+
+def _records(name: str, x: Array) -> Array:
+    """Several inputs of each sample: numbers that torch has, and finite."""
+    if x.ndim != 1 or len(x) == 0:
+        raise ValueError(f"{name}, records of several inputs, must have shape (samples,), got {x.shape}")
+    for field_ in x.dtype.names or ():
+        part = x[field_]
+        if part.dtype not in (np.float32, np.int32, np.int64, np.uint8):
+            raise ValueError(f"{name}[{field_!r}] must be float32, int32, int64 or uint8, got {part.dtype}")
+        finite.finite(f"{name}[{field_!r}]", part)
+    return x
 
 
 def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
@@ -211,6 +267,23 @@ def _targets(name: str, value: ArrayLike, n_classes: int, n: int) -> Array:
         if y.ndim != 2 or len(y) != n:
             raise ValueError(f"{name} must have shape ({n}, targets) as n_classes is 0 (regression), got {y.shape}")
         return finite.as_float32(name, y)
+    if y.ndim == 2 and len(y) == n and y.dtype == np.bool_:
+        if y.shape[1] != n_classes:
+            raise ValueError(f"{name} must have shape ({n}, {n_classes}), a truth value for each class, got {y.shape}")
+        return y.astype(np.float32)
+    if (
+        y.ndim == 2 and len(y) == n and y.dtype == np.float32 and np.isin(y, (0, 1)).all()
+    ):  # made of truth values before
+        return y
+    if y.ndim == 2 and len(y) == n:
+        label = finite.whole_numbers(name, y)
+        finite.in_range(name, label, -1, n_classes - 1)
+        none = np.flatnonzero((label < 0).all(axis=1))
+        if len(none):
+            raise ValueError(
+                f"{name} must have a label for at least one token of each sample; sample {none[0]} has none"
+            )
+        return label
     if y.shape != (n,):
         raise ValueError(f"{name} must have one label for each of the {n} samples, got shape {y.shape}")
     label = finite.whole_numbers(name, y)

@@ -23,6 +23,7 @@ from fedloom.data.magnet import MagnetSettings, magnet_tracking
 from fedloom.data.partition import largest_remainder
 from fedloom.data.reading import read_files
 from fedloom.data.sources import OWN, plain, published_files
+from fedloom.data.text import ALPHABET, TextSettings, written
 from fedloom.gate import Refused, arrays, finite, mat, shown
 from fedloom.gate.child import Child
 
@@ -33,7 +34,8 @@ FASHION_MINI_SHA256 = "84fec304642e2eef5a6564d4bc80b5d3bc038eee73aadf4cd26babbf6
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """What `fedloom list datasets` shows. `needs`: what must be there before the dataset can be loaded."""
+    """What `fedloom list datasets` shows. `needs`: what must be there before the dataset can be loaded. n_tokens: of inputs that
+    are tokens; per_token: there is a target for each."""
 
     title: str
     n_train: int
@@ -43,6 +45,8 @@ class Description:
     licence: str
     source: str
     needs: str
+    n_tokens: int = 0
+    per_token: bool = False
 
 
 class GaussianSettings(Settings):
@@ -99,6 +103,18 @@ DATASETS: dict[str, Description] = {
         licence="none needed",
         source="generated",
         needs="nothing: generated",
+    ),
+    "text": Description(
+        title="generated: characters of 40 authors who write in one language with tastes of their own; what comes next",
+        n_train=1_600,
+        n_test=320,
+        shape=(40,),
+        n_classes=len(ALPHABET),
+        licence="none needed",
+        source="generated",
+        needs="nothing: generated",
+        n_tokens=len(ALPHABET),
+        per_token=True,
     ),
     "mnist": Description(
         title="MNIST handwritten digits",
@@ -170,6 +186,7 @@ def load(
     *,
     gaussian: GaussianSettings | None = None,
     magnet: MagnetSettings | None = None,
+    text: TextSettings | None = None,
 ) -> Dataset:
     """The dataset of that name. With ":own" after it, as in "mnist:own", its files need not be the published ones.
 
@@ -177,6 +194,7 @@ def load(
     limit       at most this many samples of the training split, and of the test split; see `Dataset.limited`
     gaussian    settings of the generated dataset "gaussian"; for no other name
     magnet      settings of the generated dataset "magnet"; for no other name
+    text        settings of the generated dataset "text"; for no other name
 
     FileNotFoundError: files are missing, and the message says how to get them. Refused: a file is damaged, or not the
     published one.
@@ -187,13 +205,15 @@ def load(
         raise Refused(f"unknown dataset {shown(name)}{nearest}; known: {', '.join(DATASETS)}")
     if name.endswith(OWN) and plain(name) not in _FROM_FILES:
         raise Refused(f"dataset {plain(name)} has no files that could be your own; leave out {OWN}")
-    for key, settings in (("gaussian", gaussian), ("magnet", magnet)):
+    for key, settings in (("gaussian", gaussian), ("magnet", magnet), ("text", text)):
         if settings is not None and name != key:
             raise Refused(f'settings `{key}` go with dataset "{key}", not with {shown(name)}')
     if name == "gaussian":
         dataset = _gaussian(gaussian or GaussianSettings())
     elif name == "magnet":
         dataset = _magnet(magnet or MagnetSettings())
+    elif name == "text":
+        dataset = written(text or TextSettings())
     elif name in _WITHOUT_FILES:
         dataset = _WITHOUT_FILES[name]()
     else:

@@ -63,7 +63,9 @@ def model_facts(simulation: "Simulation") -> dict[str, Any]:
     kind = type(simulation.setting.model)
     return {
         "shape": list(data.shape),
-        "n_outputs": data.n_classes or int(data.y_train.shape[1]),
+        "n_outputs": data.n_outputs,
+        "n_tokens": data.n_tokens,
+        "per_token": data.loss == "tokens",
         "own": f"{kind.__module__}.{kind.__qualname__}" if simulation.own_model else None,
     }
 
@@ -117,4 +119,5 @@ def _build(folder: Path, about: dict[str, Any]) -> "nn.Module":
         )
     chosen = Scenario.model_validate(about["scenario"]).task.model
     options = chosen.model_dump(exclude={"kind"}, exclude_none=True)
+    options |= {"n_tokens": facts["n_tokens"], "per_token": facts["per_token"]}
     return models.build(chosen.kind, tuple(facts["shape"]), facts["n_outputs"], about["seed"], **options)

@@ -9,7 +9,8 @@ import itertools
 import json
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
+
+import numpy as np
 
 from fedloom.grouping import Need
 from fedloom.methods import Method
@@ -17,7 +18,7 @@ from fedloom.reproduce.paper import Setup
 from fedloom.simulator.estimate import Work, estimate
 from fedloom.simulator.run_sizes import sizes
 from fedloom.simulator.scenarios import Scenario
-from fedloom.simulator.speed import Speed, speed_of
+from fedloom.simulator.speed import Samples, Speed, speed_of
 
 MOST_BATCH = 64  # on which a speed is measured; a sample of a larger batch takes no longer
 START_S = 4.0  # of a run: programs and data are loaded, the report is written
@@ -117,15 +118,18 @@ def _measured(chosen: Scenario) -> Speed:
     from fedloom.training.rule import LocalRule
 
     size, task, training = sizes(chosen, None, None), chosen.task, chosen.training
-    outputs: Any = size.n_outputs
+    classes, shape = True, tuple[int, ...]()
     if task.gaussian is not None:
-        shape: tuple[int, ...] = (task.gaussian.n_features,)
+        shape = (task.gaussian.n_features,)
     else:
         about = DATASETS[plain(task.dataset)]
-        shape = about.shape
-        outputs = size.n_outputs if about.n_classes else (size.n_outputs,)
+        classes, shape = bool(about.n_classes), about.shape
     options = task.model.model_dump(exclude={"kind"}, exclude_none=True)
     model = networks.network(task.model.kind, shape, size.n_outputs, 0, **options)
     batch = int(max(1, min(training.batch_size, size.n_train, MOST_BATCH)))
     rule = LocalRule(lr=1e-9, momentum=training.momentum, clip_norm=training.clip_norm)
-    return speed_of(model, shape, outputs, batch, rule, 1, clock=time.process_time)
+    rng = np.random.default_rng(0)
+    x = rng.random((2 * batch, *shape), dtype=np.float32)
+    y = rng.integers(size.n_outputs, size=len(x)) if classes else rng.random((len(x), size.n_outputs), np.float32)
+    samples = Samples(x, y, "cross-entropy" if classes else "mse")
+    return speed_of(model, samples, batch, rule, 1, clock=time.process_time)

@@ -160,7 +160,7 @@ def _always(scenario: Scenario, method: Method, size: Sizes, counts: _Counts, dr
         what=f"{size.n_loaded + size.n_test:,.0f} samples",
         n_bytes=(size.n_loaded + size.n_test) * size.raw_bytes
         + (0 if dry_run else 4 * (size.n_train + size.n_test) * size.values),
-        change="a smaller dataset" if scenario.task.dataset in ("gaussian", "magnet") else "task.data_limit",
+        change="a smaller dataset" if scenario.task.dataset in ("gaussian", "magnet", "text") else "task.data_limit",
     )
     yield Term(
         what=f"a fleet of {k:,.0f} devices and {n_cells:,.0f} cells",

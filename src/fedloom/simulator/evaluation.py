@@ -51,7 +51,7 @@ class Evaluation:
     ) -> None:
         self.engine, self.dataset, self.label_counts, self._settings = engine, dataset, label_counts, settings
         self._local_tests: list[NDArray[np.int64]] = []
-        if settings.local_samples and dataset.n_classes:
+        if settings.local_samples and dataset.one_class:
             rng = stream(seed, "local tests")
             self._local_tests = data.local_tests(dataset.y_test, label_counts, rng, settings.local_samples)
 
@@ -126,7 +126,7 @@ class Evaluation:
 
     def _local_by(self, first: "_Score", by: "Mapping[str, list[_Score]]") -> dict[str, float]:
         """Accuracies on the clients' own labels, by the global model and by the models (K,) of `by`."""
-        if not self.dataset.n_classes:
+        if not self.dataset.one_class:
             return {}
         n_test = np.bincount(self.dataset.y_test, minlength=self.dataset.n_classes)
         held = (self.label_counts > 0) & (n_test > 0)  # (K, C)
@@ -152,6 +152,8 @@ class _Score:
     def of(cls, scores: Scores, j: int, dataset: data.Dataset) -> "_Score":
         if not dataset.n_classes:
             return cls("rmse", float(scores.rmse[j]), np.zeros(0))
+        if not dataset.one_class:
+            return cls("accuracy", float(scores.accuracy[j]), np.zeros(0))
         right = np.bincount(dataset.y_test[scores.correct[j]], minlength=dataset.n_classes)
         return cls("accuracy", float(scores.accuracy[j]), right.astype(np.float64))
 

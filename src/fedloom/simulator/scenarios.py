@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from fedloom._settings import Pair, Row, Settings
-from fedloom.data import GaussianSettings, MagnetSettings, PartitionSettings
+from fedloom.data import GaussianSettings, MagnetSettings, PartitionSettings, TextSettings
 from fedloom.data.settings import IidPartition
 from fedloom.fleet import FleetSettings
 from fedloom.gate import Refused, files, json_text, shown, yaml_text
@@ -22,6 +22,7 @@ from fedloom.gate.names import name as checked_name
 from fedloom.gate.names import name_of
 from fedloom.gate.words import one_line
 from fedloom.simulator.library import names
+from fedloom.training.rule import Optimiser
 
 Positive = Annotated[float, Field(gt=0, le=1e9)]
 NotNegative = Annotated[float, Field(ge=0, le=1e9)]
@@ -42,9 +43,23 @@ class ModelSettings(Settings):
     """A network by name. For mlp: `hidden`, the widths of its layers, and `pool`, the side of squares over which images are
     averaged first. For vgg: `width`, a factor of all widths. For cnn-small: `kernel`, the side of its convolutions, and
     `channels`, their two widths. For cnn-bn: `conv_relu`, a ReLU after each convolution too, and `bn_var`, what
-    averaging makes of running variances."""
+    averaging makes of running variances. For lstm and transformer: `units`, the width of their states, `depth`, how many layers
+    or blocks; for lstm `embedding`, the values that stand for a token; for transformer `heads` of attention."""
 
-    kind: Literal["softmax", "mlp", "lenet5", "cnn", "cnn-small", "cnn-bn", "vgg", "squeezenet", "resnet18"] = "lenet5"
+    kind: Literal[
+        "softmax",
+        "mlp",
+        "lenet5",
+        "cnn",
+        "cnn-small",
+        "cnn-bn",
+        "vgg",
+        "squeezenet",
+        "resnet18",
+        "resnet20",
+        "lstm",
+        "transformer",
+    ] = "lenet5"
     hidden: Row[Count] | None = Field(default=None, max_length=100)
     pool: Count | None = None
     width: Annotated[float, Field(gt=0, le=100)] | None = None
@@ -52,26 +67,32 @@ class ModelSettings(Settings):
     channels: Pair[Count] | None = None
     conv_relu: bool | None = None
     bn_var: Literal["mean", "pooled"] | None = None
+    units: Count | None = None
+    depth: Annotated[int, Field(ge=1, le=1000)] | None = None
+    embedding: Count | None = None
+    heads: Count | None = None
 
     @model_validator(mode="after")
     def _options_of_the_kind(self) -> "ModelSettings":
         of_kind = {"hidden": "mlp", "pool": "mlp", "width": "vgg", "kernel": "cnn-small", "channels": "cnn-small"}
-        of_kind |= {"conv_relu": "cnn-bn", "bn_var": "cnn-bn"}
+        of_kind |= {"conv_relu": "cnn-bn", "bn_var": "cnn-bn", "embedding": "lstm", "heads": "transformer"}
+        of_kind |= {"units": "lstm or transformer", "depth": "lstm or transformer"}
         for name, kind in of_kind.items():
-            if getattr(self, name) is not None and self.kind != kind:
+            if getattr(self, name) is not None and self.kind not in kind.split(" or "):
                 raise ValueError(f"{name} is for kind {kind}, not for {self.kind}; leave it out")
         return self
 
 
 class TaskSettings(Settings):
     """Data and model. `dataset` is a name, or name:own for files that are not the published ones; `data_limit`
-    keeps at most that many samples of each split, class-balanced; `gaussian` and `magnet` describe the generated datasets of
-    those names."""
+    keeps at most that many samples of each split, class-balanced; `gaussian`, `magnet` and `text` describe the generated
+    datasets of those names."""
 
     dataset: str = "fashion-mini"
     data_limit: Count | None = None
     gaussian: GaussianSettings | None = None
     magnet: MagnetSettings | None = None
+    text: TextSettings | None = None
     standardise: bool = False
     partition: PartitionSettings = IidPartition()
     model: ModelSettings = ModelSettings()
@@ -95,12 +116,28 @@ class InverseTimeDecay(Settings):
 Decay = Annotated[ExponentialDecay | InverseTimeDecay, Field(discriminator="kind")]
 
 
+class OptimiserSettings(Settings):
+    """An optimiser of torch instead of SGD: `kind`, its class in torch.optim, and `options` of it but lr."""
+
+    kind: str
+    options: dict[str, bool | float | tuple[float, ...]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _exists(self) -> "OptimiserSettings":
+        self.rule()
+        return self
+
+    def rule(self) -> Optimiser:
+        """As a part of the local rule."""
+        return Optimiser(self.kind, self.options)
+
+
 class TrainingSettings(Settings):
     """Local work, rounds and the local rule. Work is `local_epochs` passes if given, else `local_steps` batches. In every
     edge round a share of the clients takes part (`participation`), or so many of each edge server (`clients_per_round`; of
     all that report to the cloud directly: as many as all edge servers together would sample). The run has `cloud_rounds`, or as
     many as make `total_steps` local steps of a client, which decides if both are given: then the last rounds are shorter if
-    they must be."""
+    they must be. `optimiser`: one of torch instead of SGD, whose state is fresh in every edge round."""
 
     batch_size: Count = 20
     drop_last: bool = False
@@ -116,6 +153,7 @@ class TrainingSettings(Settings):
     momentum: float = Field(default=0.0, ge=0, lt=1)
     weight_decay: NotNegative = 0.0
     clip_norm: Positive | None = None
+    optimiser: OptimiserSettings | None = None
 
     @model_validator(mode="after")
     def _one_kind_of_work(self) -> "TrainingSettings":

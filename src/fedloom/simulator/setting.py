@@ -1,8 +1,8 @@
 """What a scenario, a method and a seed come to: data, partition, model, local rule, and the world of the clock."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
-    """parts: the samples of each of K clients; label_counts (K, C). model: one's own module, or a named network as a record."""
+    """parts: the samples of each of K clients; label_counts (K, C). model: one's own module, or a named network as a record.
+    loss: one's own, or None for that of the dataset."""
 
     scenario: Scenario
     dataset: data.Dataset
@@ -34,10 +35,11 @@ class Setting:
     model: "AnyModel"
     rule: LocalRule
     world: World
+    loss: Callable[..., Any] | None = None
 
     @property
     def n_outputs(self) -> int:
-        return _n_outputs(self.dataset)
+        return self.dataset.n_outputs
 
     @property
     def task(self) -> Task:
@@ -50,7 +52,7 @@ class Setting:
             x_test=self.dataset.inputs("test", standardise=settings.standardise),
             y_test=self.dataset.y_test,
             parts=self.parts,
-            loss="cross-entropy" if self.dataset.n_classes else "mse",
+            loss=self.loss or self.dataset.loss,
             batch_size=training.batch_size,
             drop_last=training.drop_last,
         )
@@ -78,18 +80,25 @@ def make_setting(
     model: "AnyModel | None" = None,
     parts: Sequence[NDArray[np.integer]] | None = None,
     directory: str | None = None,
+    loss: Callable[..., Any] | None = None,
 ) -> Setting:
-    """Own data, model and partition may be given; otherwise they come from the scenario."""
+    """Own data, model, partition and loss may be given; otherwise they come from the scenario."""
     settings = scenario.task
     if dataset is None:
         dataset = data.load(
-            settings.dataset, directory, settings.data_limit, gaussian=settings.gaussian, magnet=settings.magnet
+            settings.dataset,
+            directory,
+            settings.data_limit,
+            gaussian=settings.gaussian,
+            magnet=settings.magnet,
+            text=settings.text,
         )
     fleet = Fleet.from_settings(scenario.fleet, seed)
     own = _partition(scenario, dataset, parts, fleet.snapshot(0).home, seed)
     if model is None:
         options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
-        model = networks.network(settings.model.kind, dataset.shape, _n_outputs(dataset), seed, **options)
+        options |= {"n_tokens": dataset.n_tokens, "per_token": dataset.loss == "tokens"}
+        model = networks.network(settings.model.kind, dataset.shape, dataset.n_outputs, seed, **options)
     n_samples = np.array([len(part) for part in own], dtype=np.int64)
     label_counts = _label_counts(dataset, own)
     rule = local_rule(scenario, method, n_samples)
@@ -104,6 +113,7 @@ def make_setting(
         model=model,
         rule=rule,
         world=world,
+        loss=loss,
     )
 
 
@@ -117,6 +127,7 @@ def local_rule(scenario: Scenario, method: Method, n_samples: NDArray[np.int64])
         weight_decay=training.weight_decay,
         proximal=method.local.proximal,
         clip_norm=training.clip_norm,
+        optimiser=None if training.optimiser is None else training.optimiser.rule(),
     )
 
 
@@ -149,10 +160,6 @@ def make_world(
         lr=lambda step: float(rule.rates(step, 1)[0]),
         trainable=trainable,
     )
-
-
-def _n_outputs(dataset: data.Dataset) -> int:
-    return dataset.n_classes or int(dataset.y_train.shape[1])
 
 
 def _partition(

@@ -41,7 +41,8 @@ MakeEngine = Callable[[Task, LocalRule, int], tuple[Engine, str]]
 class Simulation:
     """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
 
-    Own data, model and partition may be given; otherwise they come from the scenario. In a dry run nothing is trained
+    Own data, model, partition and loss (a function of outputs and targets, fedloom.training.losses) may be given; otherwise they
+    come from the scenario. In a dry run nothing is trained
     or evaluated, and clock and ledger are the same. timeline: keep what each client did when; by default all but dry runs do, as
     it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
     makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). carrier: who trains and merges in its place, in
@@ -57,6 +58,7 @@ class Simulation:
         dataset: data.Dataset | None = None,
         model: "AnyModel | None" = None,
         parts: Sequence[NDArray[np.integer]] | None = None,
+        loss: Callable[..., Any] | None = None,
         directory: str | None = None,
         n_workers: int | None = None,
         engine: str | MakeEngine = "auto",
@@ -71,7 +73,7 @@ class Simulation:
         self._keep_timeline = not dry_run if timeline is None else timeline
         self.own_model = model is not None
         setting = self.setting = make_setting(
-            scenario, method, seed, dataset=dataset, model=model, parts=parts, directory=directory
+            scenario, method, seed, dataset=dataset, model=model, parts=parts, directory=directory, loss=loss
         )
         self.dataset, self.parts, self.label_counts = setting.dataset, setting.parts, setting.label_counts
         self.rule, self.world = setting.rule, setting.world

@@ -3,16 +3,17 @@
 import copy
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.simulator.estimate import Work, estimate
 from fedloom.simulator.room import free_memory_bytes
 from fedloom.training import rows
 from fedloom.training.choose import make_engine
-from fedloom.training.engine import Jobs, Mix, Task, n_cores
+from fedloom.training.engine import Jobs, Loss, Mix, Task, n_cores
 from fedloom.training.rule import LocalRule
 
 if TYPE_CHECKING:
@@ -23,6 +24,14 @@ USUAL_FLOPS = 1e10  # of a core, where nothing was measured
 LARGE = 2e8  # values of a model that is not tried
 EVALUATED = 512  # test samples that the speed of evaluation is measured on, at least
 MEASURE_S = 0.4  # seconds spent on measuring the speed, about
+
+
+class Samples(NamedTuple):
+    """Inputs (n, ...), targets, and the loss, to measure a speed with; fewer than are needed count several times."""
+
+    x: NDArray[Any]
+    y: NDArray[Any]
+    loss: Loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,40 +48,37 @@ class Speed:
 
 
 def measured_speed(simulation: "Simulation", n_workers: int | None = None, engine: str = "auto") -> Speed:
-    """How fast this machine trains and evaluates the model of a run, by a few steps on made-up data; of a model of which even a
-    step takes long, by a single sample; of a huge one assumed."""
+    """How fast this machine trains and evaluates the model of a run, by a few steps on some of its samples; of a model of which
+    even a step takes long, by a single sample; of a huge one assumed."""
     dataset = simulation.dataset
     batch = int(min(simulation.scenario.training.batch_size, simulation.world.n_samples.max()))
-    rule = LocalRule(lr=1e-9, momentum=simulation.rule.momentum, clip_norm=simulation.rule.clip_norm)
-    outputs = dataset.n_classes or tuple(dataset.y_train.shape[1:])
-    return speed_of(simulation.setting.model, dataset.shape, outputs, batch, rule, n_workers or n_cores(), engine)
+    n_workers = n_workers or n_cores()
+    some = np.arange(min(dataset.n_train, 2 * n_workers * batch))
+    samples = Samples(dataset.inputs("train", some), dataset.y_train[some], simulation.setting.loss or dataset.loss)
+    return speed_of(simulation.setting.model, samples, batch, replace(simulation.rule, lr=1e-9), n_workers, engine)
 
 
 def speed_of(
     model: "AnyModel",
-    shape: tuple[int, ...],
-    outputs: int | tuple[int, ...],
+    samples: Samples,
     batch: int,
     rule: LocalRule,
     n_workers: int,
     engine: str = "auto",
     clock: Callable[[], float] = time.perf_counter,
 ) -> Speed:
-    """As above, of any model. shape: of a sample; outputs: number of classes, or the shape of what is predicted; clock: seconds,
-    `time.process_time` where a busy machine should not count and there is one worker."""
+    """As above, of any model and samples. clock: seconds, `time.process_time` where a busy machine should not count and there is
+    one worker."""
     n_params = rows.n_values(model)
     if n_params > LARGE:
         usual = USUAL_FLOPS * n_workers / (6 * n_params)
         return Speed(trained_s=usual, evaluated_s=3 * usual, measured=False)
-    sample_s = _forward_s(model, shape, clock)
+    sample_s = _forward_s(model, samples.x[:1], clock)
     if 3 * sample_s * batch > MEASURE_S:  # a step takes long: by what a single sample takes
         return Speed(trained_s=n_workers / (3 * sample_s), evaluated_s=n_workers / sample_s, measured=True)
     n_clients = 2 * n_workers
-    rng = np.random.default_rng(0)
-    x = rng.random((n_clients * batch, *shape), dtype=np.float32)
-    y: Any = (
-        rng.integers(outputs, size=len(x)) if isinstance(outputs, int) else rng.random((len(x), *outputs), np.float32)
-    )
+    trained = np.arange(n_clients * batch) % len(samples.x)
+    x, y = samples.x[trained], samples.y[trained]
     looked_at = np.arange(max(len(x), EVALUATED)) % len(x)  # evaluation takes many samples at once
     task = Task(
         model=model,
@@ -81,7 +87,7 @@ def speed_of(
         x_test=x[looked_at],
         y_test=y[looked_at],
         parts=tuple(np.arange(k * batch, (k + 1) * batch) for k in range(n_clients)),
-        loss="cross-entropy" if isinstance(outputs, int) else "mse",
+        loss=samples.loss,
         batch_size=batch,
     )
     made, _ = make_engine(task, rule, 0, n_workers, engine)
@@ -108,20 +114,21 @@ def speed_of(
     return Speed(trained_s=n_trained / trained_s, evaluated_s=n_evaluated / evaluated_s, measured=True)
 
 
-def _forward_s(model: "AnyModel", shape: tuple[int, ...], clock: Callable[[], float]) -> float:
+def _forward_s(model: "AnyModel", x: NDArray[Any], clock: Callable[[], float]) -> float:
     """Seconds of a forward pass of one sample on one core."""
     import torch
 
     from fedloom.training.models import as_module
+    from fedloom.training.torch_trainer import as_tensors, outputs
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        mine, x = copy.deepcopy(as_module(model)).eval(), torch.zeros((1, *shape))
+        mine, sample = copy.deepcopy(as_module(model)).eval(), as_tensors(x)
         with torch.inference_mode():
-            mine(x)
+            outputs(mine, sample)
             before = clock()
-            mine(x)
+            outputs(mine, sample)
             return clock() - before
     finally:
         torch.set_num_threads(threads)

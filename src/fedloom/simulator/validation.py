@@ -16,7 +16,7 @@ def spare_samples(
 ) -> NDArray[np.integer]:
     """At most VALIDATION of them, by chance. method: its name, for the message if there are none."""
     spare = np.setdiff1d(np.arange(len(dataset.y_train)), np.concatenate(parts))
-    if not (len(spare) and dataset.n_classes):
+    if not (len(spare) and dataset.one_class):
         raise ValueError(
             f"{method} adapts its bound on staleness by the accuracy on training samples that no client has, and here the "
             f"clients have all {len(dataset.y_train)} (or there are no classes); take a partition that leaves some, or keep "

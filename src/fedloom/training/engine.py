@@ -6,9 +6,9 @@ batches; an engine may run them in any order and on any number of workers, and m
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,40 +21,44 @@ if TYPE_CHECKING:
 Rows = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
-LOSSES = ("cross-entropy", "mse")
+LOSSES = ("cross-entropy", "tokens", "multi-label", "mse")
+Loss = str | Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task:
     """Data, model and loss of a federation of K clients. model: the record of a named network, or any torch module.
 
-    x_train (n, ...) float32 inputs, y_train (n,) int64 labels or (n, m) float32 targets; parts: for each client the
-    positions of its samples in x_train. A client's batches have `batch_size` samples; an incomplete last batch of a
-    pass is kept unless `drop_last`.
+    x_train (n, ...) float32 inputs, int32 tokens, or records of several inputs by name; y_train (n,) int64 labels, (n, L) of
+    tokens, or (n, m) float32 targets; parts: for each client the positions of its samples in x_train. loss: one of LOSSES, or a
+    function (fedloom.training.losses). A client's batches have `batch_size` samples; an incomplete last batch of a pass
+    is kept unless `drop_last`.
     """
 
     model: "AnyModel"
-    x_train: NDArray[np.float32]
+    x_train: NDArray[Any]
     y_train: NDArray[np.int64] | NDArray[np.float32]
-    x_test: NDArray[np.float32]
+    x_test: NDArray[Any]
     y_test: NDArray[np.int64] | NDArray[np.float32]
     parts: tuple[Ints, ...]
-    loss: str = "cross-entropy"
+    loss: Loss = "cross-entropy"
     batch_size: int = 20
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        _check.one_of("loss", self.loss, LOSSES)
+        if not callable(self.loss):
+            _check.one_of("loss", self.loss, LOSSES)
         _check.whole("batch_size", self.batch_size)
         for split in ("train", "test"):
             x, y = getattr(self, f"x_{split}"), getattr(self, f"y_{split}")
             if len(x) != len(y) or not len(x):
                 raise ValueError(f"{split} inputs and targets must be equally many and not none: {len(x)}, {len(y)}")
-            if not np.isfinite(x).all():
-                raise ValueError(
-                    f"{split} inputs must be finite; sample {int(np.argwhere(~np.isfinite(x))[0][0])} is not"
-                )
-            if self.loss == "mse" and (y.ndim != 2 or not np.isfinite(y).all()):
+            for part in [x] if x.dtype.names is None else [x[name] for name in x.dtype.names]:
+                if not np.isfinite(part).all():
+                    raise ValueError(
+                        f"{split} inputs must be finite; sample {int(np.argwhere(~np.isfinite(part))[0][0])} is not"
+                    )
+            if self.loss in ("mse", "multi-label") and (y.ndim != 2 or not np.isfinite(y).all()):
                 raise ValueError(f"{split} targets must be finite and of shape (samples, outputs), got {y.shape}")
         for k, part in enumerate(self.parts):
             if len(part) and not (part.min() >= 0 and part.max() < len(self.x_train)):
@@ -135,13 +139,14 @@ class Mix:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """Evaluation of M rows on n samples: mean loss (M,), and for classification what was right, (M, n) bool.
+    """Evaluation of M rows on n samples: mean loss (M,), and for classification what was right, (M, n): bool, or where a
+    sample has several tokens or labels their share.
 
     For regression `correct` is empty, and `rmse` and `mae` (M,) are over all outputs in target units.
     """
 
     loss: NDArray[np.float64]
-    correct: NDArray[np.bool_]
+    correct: NDArray[np.bool_] | NDArray[np.float64]
     rmse: NDArray[np.float64]
     mae: NDArray[np.float64]
 

@@ -154,6 +154,60 @@ class Flatten:
 
 
 @dataclass(frozen=True)
+class Embedding:
+    """A vector of `width` values for each token."""
+
+    n_tokens: int
+    width: int
+
+    def tensors(self) -> list[Tensor]:
+        return [Tensor("weight", (self.n_tokens, self.width))]
+
+
+@dataclass(frozen=True)
+class Positions:
+    """A trained vector for each place of a sequence, added to what stands there."""
+
+    length: int
+    width: int
+
+    def tensors(self) -> list[Tensor]:
+        return [Tensor("weight", (self.length, self.width))]
+
+
+@dataclass(frozen=True)
+class LSTM:
+    """Long short-term memory over sequences: for each place its state, of `width` values, in the last of `depth` layers."""
+
+    inputs: int
+    width: int
+    depth: int = 1
+
+    def tensors(self) -> list[Tensor]:
+        found, gates = [], 4 * self.width
+        for i in range(self.depth):
+            shapes = ((gates, self.width if i else self.inputs), (gates, self.width), (gates,), (gates,))
+            names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+            found += [Tensor(f"lstm.{name}_l{i}", shape) for name, shape in zip(names, shapes)]
+        return found
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """Normalisation of each vector."""
+
+    width: int
+
+    def tensors(self) -> list[Tensor]:
+        return [Tensor("weight", (self.width,)), Tensor("bias", (self.width,))]
+
+
+@dataclass(frozen=True)
+class LastPlace:
+    """Of a sequence of vectors the last."""
+
+
+@dataclass(frozen=True)
 class Other:
     """A layer of which nothing is known but its name: nothing but torch can train it."""
 
@@ -178,31 +232,55 @@ class Fire:
 
 @dataclass(frozen=True)
 class Residual:
-    """ResNet's basic block; see fedloom.training.models."""
+    """ResNet's basic block; see fedloom.training.models. groups: of GroupNorm, which it has instead of BatchNorm."""
 
     inputs: int
     wide: int
     stride: int
+    groups: int | None = None
+
+    @property
+    def norm(self) -> "BatchNorm2d | GroupNorm":
+        return BatchNorm2d(self.wide) if self.groups is None else GroupNorm(self.groups, self.wide)
 
     def inside(self) -> list[tuple[str, "Plain"]]:
         found: list[tuple[str, Plain]] = [
             ("body.0", Conv2d(self.inputs, self.wide, (3, 3), (1, 1), self.stride, bias=False)),
-            ("body.1", BatchNorm2d(self.wide)),
+            ("body.1", self.norm),
             ("body.2", ReLU()),
             ("body.3", Conv2d(self.wide, self.wide, (3, 3), (1, 1), bias=False)),
-            ("body.4", BatchNorm2d(self.wide)),
+            ("body.4", self.norm),
         ]
         if self.stride != 1 or self.inputs != self.wide:
             found += [
                 ("shortcut.0", Conv2d(self.inputs, self.wide, (1, 1), stride=self.stride, bias=False)),
-                ("shortcut.1", BatchNorm2d(self.wide)),
+                ("shortcut.1", self.norm),
             ]
         return found
 
 
-WithTensors = Conv2d | Linear | BatchNorm2d | BatchNorm1d | PooledBatchNorm2d | GroupNorm
-Plain = WithTensors | ReLU | MaxPool2d | AvgPool2d | GlobalAvgPool2d | Dropout | Flatten | Other
-Block = Fire | Residual
+@dataclass(frozen=True)
+class Attention:
+    """A transformer's block, in which each place sees those before it; see fedloom.training.sequences."""
+
+    width: int
+    heads: int
+
+    def inside(self) -> list[tuple[str, "Plain"]]:
+        return [
+            ("before", LayerNorm(self.width)),
+            ("asks", Linear(self.width, 3 * self.width)),
+            ("answers", Linear(self.width, self.width)),
+            ("between", LayerNorm(self.width)),
+            ("wide", Linear(self.width, 4 * self.width)),
+            ("narrow", Linear(4 * self.width, self.width)),
+        ]
+
+
+Sequential = Embedding | Positions | LSTM | LayerNorm
+WithTensors = Conv2d | Linear | BatchNorm2d | BatchNorm1d | PooledBatchNorm2d | GroupNorm | Sequential
+Plain = WithTensors | ReLU | MaxPool2d | AvgPool2d | GlobalAvgPool2d | Dropout | Flatten | LastPlace | Other
+Block = Fire | Residual | Attention
 Layer = Plain | Block
 
 
@@ -219,8 +297,8 @@ class Leaf:
 class Network:
     """A network, its layers in the order they are applied, with the seed of its first values.
 
-    first: how they are drawn: "layers", as torch's layers draw theirs; "squeezenet" and "resnet18", as these networks do,
-    which takes torch.
+    first: how they are drawn: "layers", as torch's layers draw theirs; "squeezenet" and "resnet18", as these networks do, and
+    "torch", as torch's modules for sequences do, which takes torch.
     """
 
     layers: tuple[Layer, ...]

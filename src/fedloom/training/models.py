@@ -5,13 +5,13 @@ What they are made of stands in `fedloom.training.networks`; here the records be
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from fedloom.training import layers, networks, rows
+from fedloom.training import layers, networks, rows, sequences
 from fedloom.training.layers import Layer, Network
 from fedloom.training.networks import Shape
 
@@ -59,23 +59,16 @@ class Fire(nn.Module):
 
 
 class Residual(nn.Module):
-    """ResNet's basic block: two 3x3 convolutions with BatchNorm, added to the input.
+    """ResNet's basic block: two 3x3 convolutions with a normalisation, added to the input.
 
-    Where the shape changes, the input goes through a 1x1 convolution with BatchNorm.
+    Where the shape changes, the input goes through a 1x1 convolution with one.
     """
 
-    def __init__(self, channels: int, wide: int, stride: int) -> None:
+    def __init__(self, block: layers.Residual) -> None:
         super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(channels, wide, 3, stride=stride, padding=1, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.ReLU(),
-            nn.Conv2d(wide, wide, 3, padding=1, bias=False),
-            nn.BatchNorm2d(wide),
-        )
-        self.shortcut = nn.Sequential()
-        if stride != 1 or channels != wide:
-            self.shortcut = nn.Sequential(nn.Conv2d(channels, wide, 1, stride=stride, bias=False), nn.BatchNorm2d(wide))
+        made = {name: _layer(layer) for name, layer in block.inside()}
+        self.body = nn.Sequential(*(layer for name, layer in made.items() if name.startswith("body")))
+        self.shortcut = nn.Sequential(*(layer for name, layer in made.items() if name.startswith("shortcut")))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, channels, side, side) -> (batch, wide, side / stride, side / stride), rounded up."""
@@ -100,7 +93,7 @@ def as_module(model: Network | nn.Module) -> nn.Module:
     return module_of(model) if isinstance(model, Network) else model
 
 
-def build(name: str, shape: Shape, n_outputs: int, seed: int, **options: object) -> nn.Module:
+def build(name: str, shape: Shape, n_outputs: int, seed: int, **options: Any) -> nn.Module:
     """The named network with weights drawn from `seed`; the global generator of torch is left as it was."""
     return module_of(networks.network(name, shape, n_outputs, seed, **options))
 
@@ -157,7 +150,19 @@ def _layer(layer: Layer) -> nn.Module:
         case layers.Fire():
             return Fire(layer.inputs, layer.squeezed, layer.expanded)
         case layers.Residual():
-            return Residual(layer.inputs, layer.wide, layer.stride)
+            return Residual(layer)
+        case layers.Embedding():
+            return nn.Embedding(layer.n_tokens, layer.width)
+        case layers.Positions():
+            return sequences.Positions(layer.length, layer.width)
+        case layers.LSTM():
+            return sequences.States(layer.inputs, layer.width, layer.depth)
+        case layers.LayerNorm():
+            return nn.LayerNorm(layer.width)
+        case layers.LastPlace():
+            return sequences.LastPlace()
+        case layers.Attention():
+            return sequences.Attention(layer.width, layer.heads)
         case layers.Other():
             raise ValueError(f"of the layer {layer.name} only the name is known; give the module itself")
 
@@ -185,5 +190,10 @@ cnn_bn = _fresh(networks.cnn_bn)
 vgg = _fresh(networks.vgg)
 squeezenet = _fresh(networks.squeezenet)
 resnet18 = _fresh(networks.resnet18)
+resnet20 = _fresh(networks.resnet20)
+lstm = _fresh(networks.lstm)
+transformer = _fresh(networks.transformer)
 
-MODELS: dict[str, Callable[..., nn.Module]] = {name: _fresh(make) for name, make in networks.NETWORKS.items()}
+MODELS: dict[str, Callable[..., nn.Module]] = {
+    name: _fresh(make) for name, make in (networks.NETWORKS | networks.SEQUENCES).items()
+}

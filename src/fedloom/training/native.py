@@ -164,6 +164,17 @@ def _layer(layer: Plain, here: tuple[int, ...], dropout: int) -> tuple[list[floa
     return [number, c, h, w, *out, *kernel, *options], (out[0], out[1], out[2])
 
 
+def _refuse_unknown(task: Task, rule: LocalRule) -> None:
+    """Raise Unsupported if the task or the rule asks for what the kernels do not have."""
+    if task.loss not in ("cross-entropy", "mse"):
+        named = task.loss if isinstance(task.loss, str) else "a function of your own"
+        raise Unsupported(f"its losses are cross-entropy and mse, not {named}")
+    if task.x_train.dtype != np.float32:
+        raise Unsupported("its inputs are numbers, not tokens or several by name")
+    if rule.optimiser is not None:
+        raise Unsupported("its optimiser is SGD")
+
+
 class NativeEngine:
     """Trains and evaluates with the compiled kernels; see fedloom.training.engine for the contract.
 
@@ -174,6 +185,7 @@ class NativeEngine:
 
     def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:
         build = load_build()
+        _refuse_unknown(task, rule)
         layers = describe(task.model, task.x_train.shape[1:])
         self.task, self.rule = task, rule
         self.n_params = model_rows.n_values(task.model)

@@ -11,19 +11,25 @@ from dataclasses import replace
 
 from fedloom import _check
 from fedloom.training.layers import (
+    LSTM,
+    Attention,
     AvgPool2d,
     BatchNorm2d,
     Conv2d,
     Dropout,
+    Embedding,
     Fire,
     Flatten,
     GlobalAvgPool2d,
     GroupNorm,
+    LastPlace,
     Layer,
+    LayerNorm,
     Linear,
     MaxPool2d,
     Network,
     PooledBatchNorm2d,
+    Positions,
     ReLU,
     Residual,
 )
@@ -213,6 +219,44 @@ def resnet18(shape: Shape, n_outputs: int) -> Network:
     return Network((*layers, GlobalAvgPool2d(), Flatten(), Linear(here, n_outputs)), first="resnet18")
 
 
+def resnet20(shape: Shape, n_outputs: int) -> Network:
+    """ResNet-20 for small images with GroupNorm (8 groups) where the published one has BatchNorm, whose statistics suffer from
+    averaging: 272,474 parameters on 32x32x3 with 10 classes. Where the shape changes, the input goes through a 1x1
+    convolution."""
+    channels, _ = _image(shape, "resnet20", least=8)
+    layers: list[Layer] = [Conv2d(channels, 16, (3, 3), (1, 1), bias=False), GroupNorm(8, 16), ReLU()]
+    here = 16
+    for wide, stride in ((16, 1), (32, 2), (64, 2)):
+        layers += [Residual(here, wide, stride, 8), Residual(wide, wide, 1, 8), Residual(wide, wide, 1, 8)]
+        here = wide
+    return Network((*layers, GlobalAvgPool2d(), Flatten(), Linear(here, n_outputs)), first="resnet18")
+
+
+def lstm(
+    shape: Shape, n_outputs: int, n_tokens: int, per_token: bool, units: int = 64, depth: int = 1, embedding: int = 16
+) -> Network:
+    """Tokens as vectors of `embedding` values, `depth` layers of `units` LSTM cells, and outputs from the state at each place, or
+    at the last one if there is one target for the sequence."""
+    _sequence(shape, "lstm")
+    last = [] if per_token else [LastPlace()]
+    head: list[Layer] = [*last, Linear(units, n_outputs)]
+    return Network((Embedding(n_tokens, embedding), LSTM(embedding, units, depth), *head), first="torch")
+
+
+def transformer(
+    shape: Shape, n_outputs: int, n_tokens: int, per_token: bool, units: int = 64, depth: int = 2, heads: int = 4
+) -> Network:
+    """A small causal transformer: vectors of `units` values with trained positions, `depth` blocks of `heads` heads with the
+    normalisation before attention and before the dense layers, which are four times as wide. Outputs as of lstm."""
+    length = _sequence(shape, "transformer")
+    if units % heads:
+        raise ValueError(f"units of model transformer must be a multiple of heads, got {units} and {heads}")
+    last = [] if per_token else [LastPlace()]
+    blocks = [Attention(units, heads) for _ in range(depth)]
+    layers: list[Layer] = [Embedding(n_tokens, units), Positions(length, units), *blocks, LayerNorm(units), *last]
+    return Network((*layers, Linear(units, n_outputs)), first="torch")
+
+
 NETWORKS: dict[str, Callable[..., Network]] = {
     "softmax": softmax,
     "mlp": mlp,
@@ -223,14 +267,42 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "vgg": vgg,
     "squeezenet": squeezenet,
     "resnet18": resnet18,
+    "resnet20": resnet20,
 }
+SEQUENCES: dict[str, Callable[..., Network]] = {"lstm": lstm, "transformer": transformer}
+"""Those whose inputs are tokens."""
 
 
-def network(name: str, shape: Shape, n_outputs: int, seed: int, **options: object) -> Network:
-    """The named network, whose first values are drawn from `seed` when they are asked for."""
-    if name not in NETWORKS:
-        raise ValueError(f"model must be one of {', '.join(NETWORKS)}; got {name!r}")
-    return replace(NETWORKS[name](shape, n_outputs, **options), seed=seed)
+def network(
+    name: str,
+    shape: Shape,
+    n_outputs: int,
+    seed: int,
+    n_tokens: int = 0,
+    per_token: bool = False,
+    **options: object,
+) -> Network:
+    """The named network, whose first values are drawn from `seed` when they are asked for.
+
+    n_tokens: inputs are tokens 0..n_tokens-1, not numbers; per_token: there is a target for each.
+    """
+    if name not in (*NETWORKS, *SEQUENCES):
+        raise ValueError(f"model must be one of {', '.join((*NETWORKS, *SEQUENCES))}; got {name!r}")
+    if bool(n_tokens) != (name in SEQUENCES):
+        takes, there = ("tokens", "numbers") if name in SEQUENCES else ("numbers", "tokens")
+        others = NETWORKS if name in SEQUENCES else SEQUENCES
+        raise ValueError(
+            f"model {name} takes {takes}, and the inputs of the data are {there}; use {' or '.join(others)}"
+        )
+    made = SEQUENCES[name](shape, n_outputs, n_tokens, per_token, **options) if n_tokens else None
+    return replace(made or NETWORKS[name](shape, n_outputs, **options), seed=seed)
+
+
+def _sequence(shape: Shape, name: str) -> int:
+    """Length of the sequences."""
+    if len(shape) != 1:
+        raise ValueError(f"model {name} needs sequences of tokens, shape (length,); got inputs of shape {shape}")
+    return shape[0]
 
 
 def _conv(inputs: int, outputs: int, kernel: int, padding: int = 0) -> Conv2d:

@@ -80,14 +80,12 @@ class TorchEngine:
             (m, low, min(low + 2 * EVAL_BATCH, n)) for m in range(len(rows)) for low in range(0, n, 2 * EVAL_BATCH)
         ]
         sums = np.zeros((len(rows), 3))
-        classify = self.task.loss == "cross-entropy"
-        correct = np.zeros((len(rows), n if classify else 0), dtype=np.bool_)
+        right: list[dict[int, NDArray[Any]]] = [{} for _ in rows]
 
-        def collect(piece: int, result: tuple[NDArray[np.float64], NDArray[np.bool_]]) -> None:
-            m, low, high = pieces[piece]
+        def collect(piece: int, result: tuple[NDArray[np.float64], NDArray[Any]]) -> None:
+            m, low, _ = pieces[piece]
             sums[m] += result[0]
-            if classify:
-                correct[m, low:high] = result[1]
+            right[m][low] = result[1]
 
         if self.n_workers == 1 or len(pieces) == 1:
             with one_torch_thread():
@@ -98,6 +96,7 @@ class TorchEngine:
             pool.starts[: len(rows)] = torch.from_numpy(rows)
             pool.map([("evaluate", m, split, low, high) for m, low, high in pieces], collect)
         mean = sums / n
+        correct = np.array([np.concatenate([by_low[low] for low in sorted(by_low)]) for by_low in right])
         return Scores(loss=mean[:, 0], correct=correct, rmse=np.sqrt(mean[:, 1]), mae=mean[:, 2])
 
     def outputs(self, rows: Rows, split: str = "test") -> NDArray[np.float32]:

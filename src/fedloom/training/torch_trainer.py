@@ -6,12 +6,14 @@ The tensors of the model are views of the vector, so that loading a start row an
 import copy
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from fedloom.training import losses
 from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
@@ -20,6 +22,8 @@ from fedloom.training.in_place import relu_in_place
 from fedloom.training.models import as_module
 from fedloom.training.pooling import pool_by_channels
 from fedloom.training.rule import LocalRule
+
+Inputs = torch.Tensor | dict[str, torch.Tensor]
 
 EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it decides the order of the sums
 
@@ -36,7 +40,8 @@ class Trainer:
         self.row = model_rows.bind(self.model)
         self._tensors = [tensor for _, tensor in model_rows.tensors(self.model)]
         self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]
-        self.x = {"train": torch.from_numpy(task.x_train), "test": torch.from_numpy(task.x_test)}
+        self.x = {"train": as_tensors(task.x_train), "test": as_tensors(task.x_test)}
+        self.loss_of = losses.function(task.loss)
         self.y = {"train": torch.from_numpy(task.y_train), "test": torch.from_numpy(task.y_test)}
         self.parts = task.parts
 
@@ -57,15 +62,15 @@ class Trainer:
         torch.default_generator.manual_seed(key)  # for modules that draw; torch.manual_seed takes longer than a step
         self.row.copy_(start)
         model.train()
-        loss_of = nn.functional.cross_entropy if task.loss == "cross-entropy" else nn.functional.mse_loss
         anchor = [p.detach().clone() for p in params] if rule.proximal else []
         velocity: list[torch.Tensor] = []
+        optimiser = None if rule.optimiser is None else rule.optimiser.of(params)
         plan = batches(self.seed, client, len(part), task.batch_size, first_step, n_steps, task.drop_last)
         for j, (lr, positions) in enumerate(zip(rule.rates(lr_step, n_steps).tolist(), plan)):
             for layer in self.dropouts:
                 layer.key = dropout_key(self.seed, client, first_step + j)
             index = torch.from_numpy(part[positions])
-            loss = loss_of(model(x.index_select(0, index)), y.index_select(0, index))
+            loss = self.loss_of(outputs(model, _picked(x, index)), y.index_select(0, index))
             # gradients are not to be written: parameters may share one
             step: Sequence[torch.Tensor] = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
             with torch.no_grad():
@@ -83,7 +88,10 @@ class Trainer:
                     else:
                         velocity = [g.clone() for g in step]
                     step = velocity
-                torch._foreach_add_(params, list(step), alpha=-lr)
+                if optimiser is None:
+                    torch._foreach_add_(params, list(step), alpha=-lr)
+                else:
+                    _step(optimiser, params, step, lr)
             del loss, step  # or the next step would need memory of its own
         return math.isfinite(self.row.sum().item())
 
@@ -92,11 +100,11 @@ class Trainer:
         self.row.copy_(row)
         self.model.eval()
         part = self.parts[client]
-        loss_of = nn.functional.cross_entropy if self.task.loss == "cross-entropy" else nn.functional.mse_loss
+        x, y = self.x["train"], self.y["train"]
         total = [torch.zeros_like(p) for p in self.params]
         for low in range(0, len(part), EVAL_BATCH):
             index = torch.from_numpy(part[low : low + EVAL_BATCH])
-            loss = loss_of(self.model(self.x["train"][index]), self.y["train"][index]) * (len(index) / len(part))
+            loss = self.loss_of(outputs(self.model, _picked(x, index)), y[index]) * (len(index) / len(part))
             grads = torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True)
             torch._foreach_add_(total, list(grads))
         by_name = {id(p): g for p, g in zip(self.params, total)}
@@ -108,26 +116,56 @@ class Trainer:
         self.row.copy_(row)
         self.model.eval()
         with torch.inference_mode():
-            x = self.x[split]
-            return torch.cat([self.model(x[a : a + EVAL_BATCH]) for a in range(0, len(x), EVAL_BATCH)]).numpy()
+            x, n = self.x[split], len(self.y[split])
+            found = [outputs(self.model, _between(x, a, a + EVAL_BATCH)) for a in range(0, n, EVAL_BATCH)]
+            return torch.cat(found).numpy()
 
-    def evaluate(
-        self, row: torch.Tensor, split: str, low: int, high: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def evaluate(self, row: torch.Tensor, split: str, low: int, high: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Sums over samples low..high-1 of (loss, mean squared error, mean absolute error), and what was right."""
         self.row.copy_(row)
         self.model.eval()
-        sums = np.zeros(3)
-        right = np.zeros(high - low, dtype=np.bool_)
+        sums, right = np.zeros(3), []
         with torch.inference_mode():
             for a in range(low, high, EVAL_BATCH):
                 b = min(a + EVAL_BATCH, high)
-                output, target = self.model(self.x[split][a:b]), self.y[split][a:b]
-                if self.task.loss == "cross-entropy":
-                    sums[0] += nn.functional.cross_entropy(output, target, reduction="sum").item()
-                    right[a - low : b - low] = (output.argmax(1) == target).numpy()
-                else:
-                    error = (output - target).double()
-                    squared, absolute = error.square().mean(1).sum().item(), error.abs().mean(1).sum().item()
-                    sums += [squared, squared, absolute]
-        return sums, right
+                output = outputs(self.model, _between(self.x[split], a, b))
+                more, which = losses.scored(self.task.loss, output, self.y[split][a:b])
+                sums += more
+                right.append(which)
+        return sums, np.concatenate(right)
+
+
+def as_tensors(x: NDArray[Any]) -> Inputs:
+    """Inputs (n, ...) as a tensor, or several by name."""
+    if x.dtype.names is None:
+        return torch.from_numpy(x)
+    return {name: torch.from_numpy(np.ascontiguousarray(x[name])) for name in x.dtype.names}
+
+
+def _picked(x: Inputs, index: torch.Tensor) -> Inputs:
+    """Those of some samples."""
+    if isinstance(x, torch.Tensor):
+        return x.index_select(0, index)
+    return {name: part.index_select(0, index) for name, part in x.items()}
+
+
+def _between(x: Inputs, low: int, high: int) -> Inputs:
+    return x[low:high] if isinstance(x, torch.Tensor) else {name: part[low:high] for name, part in x.items()}
+
+
+def outputs(model: nn.Module, x: Inputs) -> torch.Tensor:
+    """What the model makes of inputs: its argument, or several by name."""
+    out: torch.Tensor = model(x) if isinstance(x, torch.Tensor) else model(**x)
+    return out
+
+
+def _step(
+    optimiser: torch.optim.Optimizer, params: Sequence[torch.Tensor], step: Sequence[torch.Tensor], lr: float
+) -> None:
+    """One step of an optimiser of torch along gradients."""
+    for parameter, gradient in zip(params, step):
+        parameter.grad = gradient
+    for group in optimiser.param_groups:
+        group["lr"] = lr
+    optimiser.step()
+    optimiser.zero_grad()
