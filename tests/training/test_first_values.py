@@ -29,7 +29,14 @@ DRAWN = [
     ("vgg", (3, 32, 32), {"width": 0.25}),
     ("vgg", (3, 32, 32), {}),
 ]
-BY_TORCH = [("squeezenet", (1, 8, 8), {}), ("resnet18", (1, 8, 8), {})]
+TOKENS = {"n_tokens": 7, "per_token": True}
+BY_TORCH = [
+    ("squeezenet", (1, 8, 8), {}),
+    ("resnet18", (1, 8, 8), {}),
+    ("resnet20", (1, 8, 8), {}),
+    ("lstm", (5,), TOKENS),
+    ("transformer", (5,), TOKENS | {"units": 8, "heads": 2}),
+]
 FUSED = torch.backends.cpu.get_cpu_capability() != "DEFAULT"  # torch's kernels multiply and add in one step
 
 
@@ -64,12 +71,12 @@ def test_a_module_has_the_values_of_its_network(name, shape, options):
 def test_values_that_torch_alone_can_draw_are_drawn_by_it(name, shape, options):
     network = networks.network(name, shape, 10, 4, **options)
     assert same_bits(rows.to_row(network), of_torch(name, shape, 4, options))
-    with pytest.raises(ValueError, match=f"the first values of {name} are drawn by torch"):
+    with pytest.raises(ValueError, match=f"the first values of {network.first} are drawn by torch"):
         first_row(network)
 
 
 def test_every_named_network_is_among_the_cases():
-    assert {name for name, *_ in DRAWN + BY_TORCH} == set(networks.NETWORKS) == set(models.MODELS)
+    assert {name for name, *_ in DRAWN + BY_TORCH} == set(networks.NETWORKS | networks.SEQUENCES) == set(models.MODELS)
 
 
 @pytest.mark.skipif(not FUSED, reason="on processors without AVX2 torch rounds twice")

@@ -11,7 +11,7 @@ from torch import nn
 
 from fedloom.simulator.scenarios import ModelSettings, ScenarioError, scenario
 from fedloom.simulator.simulation import Simulation, make_method
-from fedloom.training import layers, models, rows
+from fedloom.training import layers, models, networks, rows
 from fedloom.training.choose import make_engine
 from fedloom.training.native import Unsupported, describe
 from fedloom.training.rule import LocalRule
@@ -132,11 +132,11 @@ def test_a_shape_that_does_not_suit_is_refused_and_the_message_says_what_would(n
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"model must be one of softmax, mlp, .*, resnet18; got 'resnet'"):
+    with pytest.raises(ValueError, match=r"model must be one of softmax, mlp, .*, transformer; got 'resnet'"):
         models.build("resnet", (1, 28, 28), 10, seed=0)
 
 
-@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize("name", networks.NETWORKS)
 def test_weights_depend_on_the_seed_and_on_nothing_else(name):
     shape = (1, 8, 8) if name == "vgg" else (1, 16, 16)
     torch.manual_seed(3)
@@ -149,7 +149,7 @@ def test_weights_depend_on_the_seed_and_on_nothing_else(name):
         assert (first != rows.to_row(models.build(name, shape, 3, seed=12))).mean() > 0.5
 
 
-@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize("name", networks.NETWORKS)
 def test_building_a_model_leaves_the_global_generator_alone(name):
     torch.manual_seed(99)
     before = torch.get_rng_state()

@@ -148,7 +148,7 @@ def test_one_step_and_fifty_are_those_of_torch(name, rule):
 
 
 def test_every_model_without_branches_is_among_the_shapes():
-    assert set(SHAPES) | {"squeezenet", "resnet18"} == set(models.MODELS)
+    assert set(SHAPES) | {"squeezenet", "resnet18", "resnet20", "lstm", "transformer"} == set(models.MODELS)
 
 
 @pytest.mark.slow

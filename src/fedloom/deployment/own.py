@@ -1,8 +1,8 @@
 """Own data and model on nodes: a function of the user's own code, named in the bundle, never sent over the wire.
 
-`module:function` is called with the name of the node and gives what `fedloom.Simulation` takes: `dataset`, `model`, `parts`. On
-device-3 only the samples of client 3 need be real, as others are never looked at there. At the cloud the test samples are
-needed, and how many samples (and labels) each client has.
+`module:function` is called with the name of the node and gives what `fedloom.Simulation` takes: `dataset`, `model`, `parts`,
+`loss`. On device-3 only the samples of client 3 need be real, as others are never looked at there. At the cloud the test samples
+are needed, and how many samples (and labels) each client has.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-KNOWN = {"dataset", "model", "parts"}
+KNOWN = {"dataset", "model", "parts", "loss"}
 
 
 def own_task(name: str | None, node: str) -> dict[str, Any]:
