@@ -58,7 +58,10 @@ def test_tokens_stay_whole_numbers():
             "at least one token of each sample; sample 0",
         ),
         ({"n_classes": 3, "y_train": np.zeros((2, 2), bool)}, r"shape \(2, 3\), a truth value for each class"),
-        ({"n_classes": 2, "y_train": np.zeros((2, 2), bool)}, "of one kind, got float32 and int64"),
+        (
+            {"n_classes": 2, "y_train": np.ones((2, 2), bool), "y_test": np.ones((2, 2), int)},
+            "of one kind, got float32",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(changes, message):
