@@ -164,8 +164,7 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
         journal,
         store,
         n_params,
-        patience_s=bundle.patience_s,
-        quorum=bundle.quorum,
+        waiting=bundle.waiting,
         model_bits=role.scenario.model_bits,
     )
     simulation = Simulation(
