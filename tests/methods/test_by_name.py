@@ -122,7 +122,7 @@ def test_values_become_what_the_option_is(value, annotation, expected):
         ("x" * 10_001, "a method with options has at most 10,000 characters, got 10,001: 'xxx"),
         ("hhfl:quorum=2", "method hhfl:quorum=2: quorum must be between 0 and 1, got 2"),
         ("hhfl:patience_s=inf", "patience_s must be finite; None waits for ever"),
-        ("hhfl:patience_s=0", "patience_s must be positive"),
+        ("hhfl:patience_s=0", "patience_s must be above 0, got 0"),
         ("hhfl:quorum=1:quorum=1", "option quorum of method hhfl is given twice"),
         ("geographic:capacity=0", "capacity must be a whole number of at least 1, got 0"),
     ],

@@ -35,6 +35,7 @@ from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
 from fedloom.deployment.store import Store
+from fedloom.deployment.strangers import noticed
 from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
@@ -54,7 +55,7 @@ OnRound = Callable[[int, dict[str, float | int] | None], None]
 STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
 SWITCH_S = 0.001  # a thread that computes lets others answer so often
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
-LOG, STATE, RECORD, LOCK = "log.jsonl", "state", "record", "lock"
+LOG, STATE, RECORD, LOCK, OF_GRPC = "log.jsonl", "state", "record", "lock", "grpc.log"
 LOCK_S = 5.0
 
 
@@ -110,8 +111,10 @@ def run_role(
         log = Log(bundle.name, _writer(file, echo))
         play = Role(bundle, credentials, folder, scenario, method, log, metrics, network)
         program = _cloud(play, on_round) if found == CLOUD else _node(play)
+        serves = bundle.listen is not None
         try:
-            asyncio.run(_ended_by_signals(program))
+            with noticed(folder / OF_GRPC, log) if serves else contextlib.nullcontext():
+                asyncio.run(_ended_by_signals(program))
         except asyncio.CancelledError:
             log("stopped")
             raise SystemExit(STOPPED) from None
