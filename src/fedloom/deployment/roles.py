@@ -40,7 +40,7 @@ from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
-from fedloom.record.checkpoints import save_checkpoint
+from fedloom.record.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
 from fedloom.record.folder import record
 from fedloom.record.identity import identity_of as identity_of_run
 from fedloom.record.identity import settings_of
@@ -158,6 +158,7 @@ async def _node(role: Role) -> None:
 async def _cloud(role: Role, on_round: OnRound | None) -> None:
     bundle, folder, log, method = role.bundle, role.folder, role.log, role.method
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
+    check_state(folder, journal)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED), lambda why: log("cannot", why=why))
     own = own_task(bundle.task, bundle.name)
@@ -195,6 +196,20 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
                     write_measured(folder / RECORD, found)
     finally:
         journal.close()
+
+
+def check_state(folder: Path, journal: Journal) -> None:
+    """ValueError if the record of a cloud is ahead of an empty journal: its state was lost, while nodes still have theirs. The
+    other way round, the record is made again."""
+    record = folder / RECORD
+    begun = not journal.happened and checkpoint_files(record) and not (record / "summary.json").exists()
+    done = load_checkpoint(record) if begun else None
+    if done is not None and done.cloud_round > 0:
+        journal.close()
+        raise ValueError(
+            f"{folder / STATE} is empty, and {record} has {done.cloud_round} cloud rounds: without its journal the federation "
+            f"cannot go on; take {STATE} back from a copy, or begin anew with `fedloom deploy init`"
+        )
 
 
 def _recorded(
