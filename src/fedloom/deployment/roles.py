@@ -223,7 +223,8 @@ def _recorded(
 
     def after(done: int, measures: dict[str, float | int] | None) -> None:
         insist(lambda: save_checkpoint(folder, simulation.checkpoint(), identity))
-        log("cloud-round", done=done, **(measures or {}))
+        told: dict[str, Any] = {"done": done, **(measures or {})}
+        log("cloud-round", **told)
         if on_round is not None:
             on_round(done, measures)
 
