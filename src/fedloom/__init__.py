@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedloom import bounds, coding, data, fleet, grouping, methods, mixing, pacing, protocol, radio, training
-    from fedloom.methods import Allotment, Allotting, Grouping, Local, Method, Start
+    from fedloom.methods import Allotment, Allotting, Grouping, Local, Method, Start, Waiting
     from fedloom.mixing import ByRows, CloudByRows, CloudLinear, Linear
     from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
     from fedloom.record.model import load_model
@@ -35,6 +35,7 @@ __all__ = [
     "Rounds",
     "Start",
     "TimeBox",
+    "Waiting",
     "Result",
     "Scenario",
     "Simulation",
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Allotment", "Allotting", "Grouping", "Local", "Method", "Start"), "fedloom.methods"),
+    **dict.fromkeys(("Allotment", "Allotting", "Grouping", "Local", "Method", "Start", "Waiting"), "fedloom.methods"),
     **dict.fromkeys(("ByRows", "CloudByRows", "CloudLinear", "Linear"), "fedloom.mixing"),
     **dict.fromkeys(("Async", "Barrier", "Immediate", "NoCloud", "Rounds", "TimeBox"), "fedloom.protocol"),
     "load_model": "fedloom.record.model",

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 
@@ -109,7 +110,8 @@ class Together:
     async def _cloud(self):
         folder = self.folder / "cloud"
         store, journal = Store(folder / "store", RUN), Journal(folder / "journal", RUN)
-        conductor = self.conductor = Conductor(self.method, journal, store, self.n_params, patience_s=self.patience_s)
+        waiting = replace(self.method.waiting, patience_s=self.patience_s)
+        conductor = self.conductor = Conductor(self.method, journal, store, self.n_params, waiting=waiting)
         simulation = Simulation(self.scenario, self.method, self.seed, carrier=conductor, n_workers=1)
         station = Node(
             "cloud",

@@ -46,6 +46,21 @@ def test_init_makes_bundles_examples_and_says_what_to_copy(scenario, tmp_path):
     assert services["device-5"]["command"] == "fedloom device /bundle" and len(services) == 9
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], (30.0, 0.5, 1.0)),
+        (["--patience", 5], (5.0, 0.5, 1.0)),
+        (["--patience", 0, "--quorum", 0.25], (None, 0.25, 0.25)),
+    ],
+)
+def test_a_bundle_waits_as_the_method_says_unless_the_command_does(options, expected, scenario, tmp_path):
+    method = "hierfedavg:patience_s=30:quorum=0.5:cloud_quorum=1"
+    said("deploy", "init", scenario, "-m", method, "--out", tmp_path / "all", *options)
+    waiting = read_bundle(tmp_path / "all" / "cloud")[0].waiting
+    assert (waiting.patience_s, waiting.quorum, waiting.cloud_quorum) == expected
+
+
 def test_init_says_what_there_is_to_start_and_who_can_be_reached(scenario, tmp_path):
     output = said("deploy", "init", scenario, "-m", "hierfedavg", "--out", tmp_path / "all", "--host", "cloud=fd00::7")
     lines = [line.strip() for line in output.splitlines()]

@@ -24,6 +24,7 @@ from fedloom.deployment.store import Store
 from fedloom.deployment.took import Took
 from fedloom.deployment.transport import RefusedBy, until_reached
 from fedloom.deployment.worker import Worker
+from fedloom.methods import Waiting
 from fedloom.simulator import make_method
 from fedloom.simulator.clock import Left, Lost, Opening
 from small import for_method
@@ -200,7 +201,7 @@ def clock(monkeypatch):
 
 
 def test_who_has_not_been_heard_for_longer_than_patience_is_silent(clock):
-    heard = Silence(60.0, 0.0)
+    heard = Silence(Waiting())
     for _ in range(40):
         clock.now_s += 2.0
         heard.hear("device-0")
@@ -209,7 +210,7 @@ def test_who_has_not_been_heard_for_longer_than_patience_is_silent(clock):
 
 
 def test_if_nobody_was_heard_the_cloud_was_cut_off_and_all_may_come_back_in_their_time(clock):
-    heard = Silence(60.0, 0.0)
+    heard = Silence(Waiting())
     heard.hear("device-0")
     heard.hear("device-1")
     clock.now_s += 300.0
@@ -222,7 +223,7 @@ def test_if_nobody_was_heard_the_cloud_was_cut_off_and_all_may_come_back_in_thei
 
 
 def test_with_patience_without_end_nobody_is_silent(clock):
-    heard = Silence(None, 0.0)
+    heard = Silence(Waiting(patience_s=None))
     clock.now_s += 1e6
     assert not heard.is_silent("device-1")
 

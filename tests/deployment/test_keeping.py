@@ -1,14 +1,18 @@
 """What a role keeps through a kill: the store of values, and the journal of what happened."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedloom.deployment.clock import WallClock
 from fedloom.deployment.journal import Journal, Spent
+from fedloom.deployment.roles import check_state
 from fedloom.deployment.store import NotThisRun, Store
 from fedloom.gate import Refused
+from fedloom.record.checkpoints import save_checkpoint
+from fedloom.simulator import Checkpoint
 from fedloom.simulator.clock import Delivered, Left, Opening, Reporting, Waking
 
 HAPPENED = [
@@ -28,6 +32,22 @@ def filled(path):
     journal.confirms("merge-m-3")
     journal.close()
     return path
+
+
+def test_a_record_that_is_ahead_of_an_empty_journal_is_refused(tmp_path):
+    """With nothing done yet, and with a journal that tells of it, it goes on."""
+    checkpoint = Checkpoint(cloud_round=0, measures=[], models=np.zeros((1, 3), np.float32))
+    (tmp_path / "record").mkdir()
+    (tmp_path / "record" / "run.json").write_text('{"identity": "run"}')
+    empty = Journal(tmp_path / "empty", "run")
+    save_checkpoint(tmp_path / "record", checkpoint, "run")
+    check_state(tmp_path, empty)
+    save_checkpoint(tmp_path / "record", replace(checkpoint, cloud_round=2), "run")
+    full = Journal(filled(tmp_path / "full"), "run")
+    check_state(tmp_path, full)
+    full.close()
+    with pytest.raises(ValueError, match="record has 2 cloud rounds: without its journal"):
+        check_state(tmp_path, empty)
 
 
 def test_a_journal_tells_what_was_written(tmp_path):

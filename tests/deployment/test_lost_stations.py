@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deployment.federation import Together, journal_of, recorded, simulated
-from fedloom.simulator.clock import Back, Delivered, Lost
+from fedloom.simulator.clock import Back, Delivered, Left, Lost
 from small import for_method
 
 PATIENCE_S = 1.0
@@ -99,19 +99,22 @@ def test_a_station_that_comes_back_with_an_empty_disk_is_handed_what_it_needs(tm
     assert np.array_equal(row, recorded(scenario, text, tmp_path))
 
 
-def test_if_no_station_is_there_they_are_waited_for(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "absent"), [("", ["edge-0", "edge-1"]), (":cloud_quorum=0.6", ["edge-1"]), (":quorum=1", ["device-2"])]
+)
+def test_if_fewer_are_there_than_the_method_wants_they_are_waited_for(options, absent, tmp_path):
     scenario, text = for_method("hierfedavg", cloud_rounds=1)
 
     async def go():
-        together = Together(scenario, text, tmp_path, patience_s=0.2, absent=["edge-0", "edge-1"])
+        together = Together(scenario, text + options, tmp_path, patience_s=0.2, absent=absent)
         running = asyncio.create_task(together.run())
         await asyncio.sleep(2.0)
-        assert not happened(tmp_path, Lost)
-        for name in ("edge-0", "edge-1"):
+        assert not happened(tmp_path, Lost) and not happened(tmp_path, Left)
+        for name in absent:
             together.start(name)
         return await running
 
-    assert np.isfinite(asyncio.run(go())).all()
+    assert np.array_equal(asyncio.run(go()), simulated(scenario, text))
 
 
 def test_a_silent_device_does_not_hold_up_a_grouping_on_features(tmp_path):

@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -17,8 +19,10 @@ from deployment import bits
 from deployment.federation import simulated
 from deployment.processes import WITHIN_S, bundles, ended, final_row, kill_processes
 from fedloom.deployment.bundles import read_bundle
+from fedloom.deployment.certificates import Authority
 from fedloom.deployment.local import started
 from fedloom.deployment.naming import CLOUD
+from fedloom.deployment.strangers import ANOTHER
 from fedloom.record.measured import bytes_by_device, hop_amounts, jobs_of
 from fedloom.record.report import write_report
 from fedloom.record.runs import read_run
@@ -125,19 +129,44 @@ def test_a_program_without_a_guard_is_not_run_again_in_every_process(tmp_path):
     assert done.stdout.count("report:") == 1
 
 
+def knock(folder, port):
+    """Try to get in without TLS, without a certificate, and with one of another authority: addresses, and why each is refused."""
+    other = Authority.new("cd" * 16).issue("device-3", serves=False)
+    (folder / "other.pem").write_bytes(other.certificate + other.key)
+    found = {}
+    for certificate, why in ((None, "it shows no certificate"), (folder / "other.pem", ANOTHER)):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        context.set_alpn_protocols(["h2"])
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        with socket.create_connection(("127.0.0.1", port)) as raw:
+            found[f"ipv4:127.0.0.1:{raw.getsockname()[1]}"] = f"TLS: {why}"
+            with contextlib.suppress(OSError), context.wrap_socket(raw) as made:
+                made.recv(1)
+    with socket.create_connection(("127.0.0.1", port)) as raw:
+        raw.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        raw.recv(100)
+        found[f"ipv4:127.0.0.1:{raw.getsockname()[1]}"] = "TLS: it speaks no TLS"
+    return found
+
+
 @pytest.mark.slow
-def test_a_cloud_that_is_stopped_is_not_over_and_goes_on(tmp_path):
+def test_a_cloud_that_is_stopped_is_not_over_and_goes_on_and_strangers_are_in_the_log(tmp_path):
     scenario, method = for_method("hierfedavg", cloud_rounds=30)
     bundle = bundles(tmp_path / "all", scenario, method)
     log = tmp_path / "all" / CLOUD / "log.jsonl"
     with started(tmp_path / "all", bundle.roster) as processes:
         while not log.exists() or '"done": 2' not in log.read_text():
             time.sleep(0.02)
+        knocks = knock(tmp_path, int(bundle.addresses["edge-0"].rpartition(":")[2]))
         processes.running[CLOUD].terminate()
         processes.running[CLOUD].join(20)
         assert processes.running[CLOUD].exitcode == 143 and not processes.over
         processes.start(CLOUD)
         ended(processes, tmp_path / "all")
+    lines = [json.loads(line) for line in (tmp_path / "all" / "edge-0" / "log.jsonl").read_text().splitlines()]
+    assert knocks.items() <= {line["who"]: line["why"] for line in lines if line["event"] == "refused"}.items()
     assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
 
 

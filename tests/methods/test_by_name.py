@@ -38,6 +38,14 @@ def test_a_method_without_options_has_its_defaults():
         assert make_method(name).name == name
 
 
+def test_every_method_can_be_told_whom_it_waits_for():
+    for name in METHODS:
+        assert make_method(name).waiting == fl.Waiting(patience_s=60.0, quorum=0.0, cloud_quorum=0.0)
+        assert make_method(f"{name}:patience_s=none:quorum=0.5").waiting == fl.Waiting(patience_s=None, quorum=0.5)
+    made = make_method("ltc:cloud_quorum=1:box_s=60")
+    assert made.waiting.cloud_quorum == 1.0 and made.edge.box_s == 60.0
+
+
 @pytest.mark.parametrize("text", ["inf", ".inf", "+inf", "Infinity", ".Inf"])
 def test_infinity_is_a_number_however_it_is_spelled(text):
     z = inspect.getclosurevars(make_method(f"ltc:z={text}").group.rule).nonlocals["z"]
@@ -112,6 +120,10 @@ def test_values_become_what_the_option_is(value, annotation, expected):
         ("fedprox:mu=*x", "aliases such as *x are not read"),
         ("fedprox:mu=" + "[" * 5000, "more than 32 levels of nesting"),
         ("x" * 10_001, "a method with options has at most 10,000 characters, got 10,001: 'xxx"),
+        ("hhfl:quorum=2", "method hhfl:quorum=2: quorum must be between 0 and 1, got 2"),
+        ("hhfl:patience_s=inf", "patience_s must be finite; None waits for ever"),
+        ("hhfl:patience_s=0", "patience_s must be above 0, got 0"),
+        ("hhfl:quorum=1:quorum=1", "option quorum of method hhfl is given twice"),
         ("geographic:capacity=0", "capacity must be a whole number of at least 1, got 0"),
     ],
 )

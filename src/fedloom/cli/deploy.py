@@ -36,9 +36,12 @@ Seed = Annotated[int, typer.Option(min=0, help="Decides data partition, placemen
 Changes = Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change a setting. May be repeated.")]
 Devices = Annotated[int | None, typer.Option("--devices", min=1, help="Devices, if not as many as in the scenario.")]
 Patience = Annotated[
-    float,
+    float | None,
     typer.Option(
-        "--patience", metavar="SECONDS", min=0, help="A silent device is not waited for after so long; 0: always."
+        "--patience",
+        metavar="SECONDS",
+        min=0,
+        help="Silent nodes are not waited for after so long; 0: always [the method's].",
     ),
 ]
 Task = Annotated[
@@ -46,7 +49,10 @@ Task = Annotated[
     typer.Option(metavar="MODULE:FUNCTION", help="Own data and model, by the name of the node; see docs/deploy.md."),
 ]
 EngineName = Annotated[str, typer.Option("--engine", help="auto, native or torch; chosen by every device for itself.")]
-Quorum = Annotated[float, typer.Option(min=0, max=1, help="Share of those sent together who must be left.")]
+Quorum = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Share of clients, and of servers, that must be left [the method's]."),
+]
 
 ARTICLES = {"cloud": "the", "edge": "an", "device": "a"}
 
@@ -106,8 +112,8 @@ def init(
         list[str], typer.Option("--host", metavar="NODE=HOST", help="Where a node runs [127.0.0.1]. May be repeated.")
     ] = [],  # noqa: B006
     port: Annotated[int, typer.Option(min=1, max=65535, help="Of the cloud; those of other nodes follow.")] = 7430,
-    patience_s: Patience = 60.0,
-    quorum: Quorum = 0.0,
+    patience_s: Patience = None,
+    quorum: Quorum = None,
     task: Task = None,
     plan: PlanFile = None,
     meter: Meter = None,
@@ -186,8 +192,8 @@ def local(
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="For bundles, state and record [runs/deployed-...].")
     ] = None,
-    patience_s: Patience = 60.0,
-    quorum: Quorum = 0.0,
+    patience_s: Patience = None,
+    quorum: Quorum = None,
     task: Task = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live table.")] = False,
     shape: Annotated[

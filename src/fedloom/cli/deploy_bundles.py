@@ -1,7 +1,7 @@
 """Bundles for what was asked for on the command line: from a scenario, or from a plan."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,16 @@ MOST_SHOWN = 5  # nodes of a role that are shown one by one
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """As on the command line. plan: whose clusters are used, in the scenario if there is one."""
+    """As on the command line. plan: whose clusters are used, in the scenario if there is one. patience_s: 0 for ever; it and
+    quorum are None if they are to be the method's."""
 
     scenario: str | None
     method: str
     seed: int = 0
     changes: list[str] = field(default_factory=list)
     devices: int | None = None
-    patience_s: float = 60.0
-    quorum: float = 0.0
+    patience_s: float | None = None
+    quorum: float | None = None
     task: str | None = None
     plan: Path | None = None
     meter: str | None = None
@@ -30,11 +31,13 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """Who takes part: nodes beside the cloud, and those of all who serve. planned: the plan, if there is one."""
+    """Who takes part: nodes beside the cloud, and those of all who serve. planned: the plan, if there is one;
+    waiting: whom they go on without."""
 
     scenario: Any
     roster: tuple[str, ...]
     serving: tuple[str, ...]
+    waiting: Any
     planned: Any = None
 
 
@@ -61,7 +64,19 @@ def cast_of(wanted: Wanted) -> Cast:
     method = method_of(wanted.method, None if planned is None else planned.clusters)
     check_runs(chosen, method)
     roster, serving = roster_of(chosen, method, wanted.seed, wanted.task)
-    return Cast(scenario=chosen, roster=roster, serving=serving, planned=planned)
+    return Cast(
+        scenario=chosen, roster=roster, serving=serving, waiting=_waiting(wanted, method.waiting), planned=planned
+    )
+
+
+def _waiting(wanted: Wanted, of_method: Any) -> Any:
+    """As the method says, but for what the command line does."""
+    given: dict[str, float | None] = {}
+    if wanted.patience_s is not None:
+        given["patience_s"] = wanted.patience_s or None
+    if wanted.quorum is not None:
+        given |= {"quorum": wanted.quorum, "cloud_quorum": wanted.quorum}
+    return replace(of_method, **given)
 
 
 def addresses_of(cast: Cast, hosts: Mapping[str, str], port: int | None) -> dict[str, str]:
@@ -121,8 +136,7 @@ def write_bundles(folder: Path, wanted: Wanted, cast: Cast, addresses: Mapping[s
         seed=wanted.seed,
         roster=cast.roster,
         serves=addresses,
-        patience_s=wanted.patience_s or None,
-        quorum=wanted.quorum,
+        waiting=cast.waiting,
         task=wanted.task,
         clusters=None if cast.planned is None else cast.planned.clusters,
         meter=wanted.meter,

@@ -12,6 +12,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,18 +25,21 @@ from fedloom.deployment.naming import CLOUD, identity_of
 from fedloom.deployment.plans import Clusters
 from fedloom.gate import Refused, files, json_text
 from fedloom.gate.words import one_line, shown
+from fedloom.methods import Waiting
 from fedloom.record.files import write_whole
 from fedloom.training.choose import ENGINES
 
 BUNDLE, REVOKED, AUTHORITY, ISSUED = "bundle.json", "revoked.json", "ca", "issued.json"
 FORMAT = 1
 MOST_BYTES = 1 << 26
+FOR_ALL = Waiting(patience_s=None)
 _PRINT = re.compile("[0-9a-f]{64}")
 
 
 class Bundle(Settings):
     """name: whose. run: the run's identity. scenario: all of it, as JSON; method: as on the command line. addresses: HOST:PORT of
-    those who serve, by name; listen: where this node serves, if it does. patience_s: how long a silent device is waited for."""
+    those who serve, by name; listen: where this node serves, if it does. patience_s and
+    quorums: whom the federation goes on without (fl.Waiting), of the method or as wanted when the bundle was made."""
 
     name: str
     run: Annotated[str, Field(pattern="^[0-9a-f]{1,64}$")]
@@ -47,6 +51,7 @@ class Bundle(Settings):
     listen: str | None = None
     patience_s: Annotated[float, Field(gt=0)] | None = None
     quorum: Annotated[float, Field(ge=0, le=1)] = 0.0
+    cloud_quorum: Annotated[float, Field(ge=0, le=1)] = 0.0
     engine: str = "auto"
     format: int = FORMAT
     task: str | None = None
@@ -55,6 +60,10 @@ class Bundle(Settings):
     """Of a plan, in place of the method's own grouping."""
     meter: str | None = None
     """module:function that tells the joules that a device has used so far, or rapl."""
+
+    @property
+    def waiting(self) -> Waiting:
+        return Waiting(patience_s=self.patience_s, quorum=self.quorum, cloud_quorum=self.cloud_quorum)
 
     @field_validator("name")
     @classmethod
@@ -118,14 +127,14 @@ def make_bundles(
     seed: int,
     roster: tuple[str, ...],
     serves: Mapping[str, str],
-    patience_s: float | None = None,
-    quorum: float = 0.0,
+    waiting: Waiting = FOR_ALL,
     engine: str = "auto",
     task: str | None = None,
     clusters: Clusters | None = None,
     meter: str | None = None,
 ) -> Bundle:
-    """An authority and a bundle for the cloud and every node of the roster. serves: addresses of those who listen."""
+    """An authority and a bundle for the cloud and every node of the roster. serves: addresses of those who listen;
+    waiting: whom they go on without, by default nobody."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is no folder; choose another --out")
     if folder.exists() and any(folder.iterdir()):
@@ -140,8 +149,7 @@ def make_bundles(
         seed=seed,
         addresses=dict(serves),
         roster=roster,
-        patience_s=patience_s,
-        quorum=quorum,
+        **asdict(waiting),
         engine=engine,
         task=task,
         clusters=clusters,

@@ -74,7 +74,7 @@ class Collecting:
         missing = [client for client, name in names.items() if name not in conductor.store]
         there = [name for name in names.values() if name in conductor.store]
         silent = all(self._is_hopeless(client, names[client]) for client in missing)
-        if not silent or len(there) < max(1, math.ceil(conductor.silence.quorum * len(names))):
+        if not silent or len(there) < max(1, math.ceil(conductor.silence.waiting.quorum * len(names))):
             return
         with conductor.lock:
             for client in missing:
@@ -85,7 +85,7 @@ class Collecting:
     def _is_hopeless(self, client: int, name: str) -> bool:
         """Nobody waits for a feature any more: its device is silent, or could not compute it several times."""
         silence = self._conductor.silence
-        failed = self._conductor.n_failed[f"feature-{name}"] >= TIMES and silence.patience_s is not None
+        failed = self._conductor.n_failed[f"feature-{name}"] >= TIMES and silence.waiting.patience_s is not None
         return failed or silence.is_silent(naming.device(client))
 
     def known(self, results: Mapping[int, Model]) -> None:

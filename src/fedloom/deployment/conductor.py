@@ -28,7 +28,7 @@ from fedloom.deployment.silence import Silence
 from fedloom.deployment.store import Store
 from fedloom.deployment.took import NOTHING, Took
 from fedloom.fleet import Snapshot
-from fedloom.methods import Method
+from fedloom.methods import Method, Waiting
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.book import Dispatch, Model
 from fedloom.simulator.carrying import Collects, Computes
@@ -41,7 +41,7 @@ Row = NDArray[np.float32]
 
 
 class Conductor:
-    """A carrier (fedloom.simulator.carrying). patience_s: how long a silent device is waited for; None: for ever."""
+    """A carrier (fedloom.simulator.carrying). waiting: for whom and how long, if not as the method says."""
 
     foreseen = False
 
@@ -52,15 +52,14 @@ class Conductor:
         store: Store,
         n_params: int,
         *,
-        patience_s: float | None = None,
-        quorum: float = 0.0,
+        waiting: Waiting | None = None,
         model_bits: float | None = None,
     ) -> None:
         self.method, self.store, self.journal, self.n_params = method, store, journal, n_params
         self.lock = threading.Condition(threading.RLock())
         self.outbox = Outbox()
         self.names = Names(store)
-        self.silence = Silence(patience_s, quorum)
+        self.silence = Silence(waiting or method.waiting)
         self.losses = Losses(self.silence, self.outbox, self.names)
         self.clock = WallClock(journal, self.lock, self.look_around, self._noticed)
         self.ordering = Ordering(method, journal, self.names, self.outbox, self.losses)

@@ -39,7 +39,7 @@ class Losses:
         waits = {s for node in self._outbox.waiting() if self._silence.is_silent(node) for s in self._to_come(node)}
         silent = {s for s in self._waited_for() if self._silence.is_silent(s)} | self._cut_off | (waits - self.lost)
         left = {s for s in self.serving - silent - self.lost if not self._silence.is_silent(s)}
-        least = math.ceil(self._silence.quorum * len(self.serving | self.lost))
+        least = math.ceil(self._silence.waiting.cloud_quorum * len(self.serving | self.lost))
         if silent and len(left) >= max(1, least):
             for station in sorted(silent):
                 yield Lost(*naming.aggregator(station), tuple(sorted(self._clients(station))))

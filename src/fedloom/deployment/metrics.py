@@ -19,7 +19,7 @@ class RoleMetrics(Collector):
         self._log, self._gauges = log, gauges
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        events = CounterMetricFamily("fedloom_events", "Lines of the log, by event.", labels=["node", "event"])
+        events = CounterMetricFamily("fedloom_events", "What was logged, by event.", labels=["node", "event"])
         for event, n in sorted(self._log.counts.items()):
             events.add_metric([self._log.node, event], n)
         yield events

@@ -35,11 +35,12 @@ from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
 from fedloom.deployment.store import Store
+from fedloom.deployment.strangers import noticed
 from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, Link
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
-from fedloom.record.checkpoints import save_checkpoint
+from fedloom.record.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
 from fedloom.record.folder import record
 from fedloom.record.identity import identity_of as identity_of_run
 from fedloom.record.identity import settings_of
@@ -54,7 +55,7 @@ OnRound = Callable[[int, dict[str, float | int] | None], None]
 STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
 SWITCH_S = 0.001  # a thread that computes lets others answer so often
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
-LOG, STATE, RECORD, LOCK = "log.jsonl", "state", "record", "lock"
+LOG, STATE, RECORD, LOCK, OF_GRPC = "log.jsonl", "state", "record", "lock", "grpc.log"
 LOCK_S = 5.0
 
 
@@ -110,8 +111,10 @@ def run_role(
         log = Log(bundle.name, _writer(file, echo))
         play = Role(bundle, credentials, folder, scenario, method, log, metrics, network)
         program = _cloud(play, on_round) if found == CLOUD else _node(play)
+        serves = bundle.listen is not None
         try:
-            asyncio.run(_ended_by_signals(program))
+            with noticed(folder / OF_GRPC, log) if serves else contextlib.nullcontext():
+                asyncio.run(_ended_by_signals(program))
         except asyncio.CancelledError:
             log("stopped")
             raise SystemExit(STOPPED) from None
@@ -155,6 +158,7 @@ async def _node(role: Role) -> None:
 async def _cloud(role: Role, on_round: OnRound | None) -> None:
     bundle, folder, log, method = role.bundle, role.folder, role.log, role.method
     store, journal = Store(folder / STATE, bundle.run), Journal(folder / STATE / "journal", bundle.run)
+    check_state(folder, journal)
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED), lambda why: log("cannot", why=why))
     own = own_task(bundle.task, bundle.name)
@@ -164,8 +168,7 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
         journal,
         store,
         n_params,
-        patience_s=bundle.patience_s,
-        quorum=bundle.quorum,
+        waiting=bundle.waiting,
         model_bits=role.scenario.model_bits,
     )
     simulation = Simulation(
@@ -195,6 +198,20 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
         journal.close()
 
 
+def check_state(folder: Path, journal: Journal) -> None:
+    """ValueError if the record of a cloud is ahead of an empty journal: its state was lost, while nodes still have theirs. The
+    other way round, the record is made again."""
+    record = folder / RECORD
+    begun = not journal.happened and checkpoint_files(record) and not (record / "summary.json").exists()
+    done = load_checkpoint(record) if begun else None
+    if done is not None and done.cloud_round > 0:
+        journal.close()
+        raise ValueError(
+            f"{folder / STATE} is empty, and {record} has {done.cloud_round} cloud rounds: without its journal the federation "
+            f"cannot go on; take {STATE} back from a copy, or begin anew with `fedloom deploy init`"
+        )
+
+
 def _recorded(
     simulation: Simulation, role: Role, on_round: OnRound | None, insist: Callable[[Callable[[], object]], None]
 ) -> None:
@@ -206,7 +223,8 @@ def _recorded(
 
     def after(done: int, measures: dict[str, float | int] | None) -> None:
         insist(lambda: save_checkpoint(folder, simulation.checkpoint(), identity))
-        log("cloud-round", done=done, **(measures or {}))
+        told: dict[str, Any] = {"done": done, **(measures or {})}
+        log("cloud-round", **told)
         if on_round is not None:
             on_round(done, measures)
 

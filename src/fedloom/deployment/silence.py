@@ -11,10 +11,10 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 
-from fedloom import _check
 from fedloom.deployment import naming
 from fedloom.deployment.book import updates
 from fedloom.deployment.orders import Outbox
+from fedloom.methods import Waiting
 from fedloom.simulator.book import Dispatch
 
 CUT_OFF_S = 5.0  # every node asks for orders every two seconds
@@ -22,16 +22,11 @@ AGAIN_S = 1.0
 
 
 class Silence:
-    """patience_s: after so many seconds without a word a node is not waited for; None: it always is. quorum: share of those
-    sent together who must be left. cut_off_s: if nobody was heard of for so long, the cloud was cut off; infinite where nodes
-    only speak when they are done."""
+    """waiting: how long nodes are waited for, and how many must be left. cut_off_s: if nobody was heard of for so long, the cloud
+    was cut off; infinite where nodes only speak when they are done."""
 
-    def __init__(self, patience_s: float | None, quorum: float) -> None:
-        if patience_s is not None:
-            _check.positive("patience_s", patience_s)
-        if not 0 <= quorum <= 1:
-            raise ValueError(f"quorum must be between 0 and 1, got {quorum:g}")
-        self.patience_s, self.quorum, self.cut_off_s = patience_s, quorum, CUT_OFF_S
+    def __init__(self, waiting: Waiting) -> None:
+        self.waiting, self.cut_off_s = waiting, CUT_OFF_S
         self.heard: dict[str, float] = {}
         self._waiting: Counter[str] = Counter()  # questions of a node that are not answered yet
         self._began = self._last = time.monotonic()
@@ -64,7 +59,8 @@ class Silence:
 
     def is_silent(self, node: str) -> bool:
         """It is not waited for any more."""
-        return self.patience_s is not None and self.silent_s(node) > self.patience_s
+        patience_s = self.waiting.patience_s
+        return patience_s is not None and self.silent_s(node) > patience_s
 
     def is_heard(self, node: str) -> bool:
         """It was heard of, and not too long ago."""
@@ -77,7 +73,7 @@ class Silence:
     def given_up(self, outbox: Outbox) -> list[list[int]]:
         """Clients that are not waited for any more, by those they were sent with. If none of these is left, that needs a quorum
         of nobody, and somebody elsewhere; and as they may be sent again at once, it is said of a client once in a while."""
-        if self.patience_s is None:
+        if self.waiting.patience_s is None:
             return []
         found, now = [], time.monotonic()
         there = any(self.is_heard(node) for node in self.heard if naming.client_of(node) is not None)
@@ -91,7 +87,7 @@ class Silence:
                 for client, name in zip(dispatch.client.tolist(), updates(dispatch))
                 if outbox.has(naming.device(client), f"train-{name}") and self.is_silent(naming.device(client))
             ]
-            left, least = len(dispatch.client) - len(clients), math.ceil(self.quorum * len(dispatch.client))
+            left, least = len(dispatch.client) - len(clients), math.ceil(self.waiting.quorum * len(dispatch.client))
             again = any(now - self._given_up.get(client, -math.inf) < AGAIN_S for client in clients)
             if clients and left >= least and (left or there) and not again:
                 self._given_up |= dict.fromkeys(clients, now)

@@ -4,6 +4,7 @@ import logging
 import math
 import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -30,12 +31,15 @@ TIMEOUT_S = 3600.0  # as Flower's strategies
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
 
-def strategy(scenario: Scenario, method: str | Method, seed: int = 0, *, quorum: float = 0.0, **task: Any) -> "FedLoom":
+def strategy(
+    scenario: Scenario, method: str | Method, seed: int = 0, *, quorum: float | None = None, **task: Any
+) -> "FedLoom":
     """A strategy for `start(grid)` in a ServerApp.
 
     scenario: its fleet says how many devices there are, in which cells, with which links and speeds; its training settings how
-    much they do. quorum: share of those sent together who must have answered before others are given up (at least one).
-    task: own `dataset`, `model`, `parts`, as for fedloom.Simulation; the client app must be made with the same.
+    much they do. quorum: share of those sent together who must have answered before others are given up (at least one); by
+    default the method's. task: own `dataset`, `model`, `parts`, as for fedloom.Simulation; the client app must be made with the
+    same.
     """
     return FedLoom(scenario, make_method(method) if isinstance(method, str) else method, seed, quorum, task)
 
@@ -43,10 +47,12 @@ def strategy(scenario: Scenario, method: str | Method, seed: int = 0, *, quorum:
 class FedLoom(Strategy):
     """Made by `strategy`. Groups, weights, pacing and merges are the method's; edges and heads live in the ServerApp."""
 
-    def __init__(self, scenario: Scenario, method: Method, seed: int, quorum: float, task: dict[str, Any]) -> None:
-        if not 0 <= quorum <= 1:
-            raise ValueError(f"quorum must be between 0 and 1, got {quorum:g}")
-        self.scenario, self.method, self.seed, self.quorum, self._own = scenario, method, seed, quorum, task
+    def __init__(
+        self, scenario: Scenario, method: Method, seed: int, quorum: float | None, task: dict[str, Any]
+    ) -> None:
+        given = {} if quorum is None else {"quorum": quorum, "cloud_quorum": quorum}
+        self.scenario, self.method, self.seed, self._own = scenario, method, seed, task
+        self.waiting = replace(method.waiting, **given)
 
     def start(
         self,
@@ -124,8 +130,8 @@ class FedLoom(Strategy):
 
     def _conduct(self, post: Post, task: Task, timeout_s: float, evaluate_fn: Evaluate | None, journal: Path) -> Result:
         book = Journal(journal, RUN)
-        patience = {"patience_s": timeout_s, "quorum": self.quorum}
-        conductor = Conductor(self.method, book, Store(None, RUN), task.layout.n_values, **patience)
+        waiting = replace(self.waiting, patience_s=timeout_s)
+        conductor = Conductor(self.method, book, Store(None, RUN), task.layout.n_values, waiting=waiting)
         conductor.silence.cut_off_s = math.inf  # nodes speak only when they are done
         result = Result()
         post.start(conductor, task)

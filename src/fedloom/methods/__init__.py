@@ -25,7 +25,7 @@ from fedloom.methods import (
     random_clusters,
     similarity,
 )
-from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method, Start
+from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method, Start, Waiting
 
 METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
@@ -63,4 +63,4 @@ METHODS: dict[str, Callable[..., Method]] = {
     "feduc_r": feduc_r.method,
 }
 
-__all__ = ["METHODS", "Allotment", "Allotting", "Grouping", "Local", "Method", "Start"]
+__all__ = ["METHODS", "Allotment", "Allotting", "Grouping", "Local", "Method", "Start", "Waiting"]

@@ -67,6 +67,28 @@ class Local:
         _check.positive("proximal", self.proximal, zero=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """Whom a federation of real devices goes on without. In the simulator nobody is silent, and it changes nothing."""
+
+    patience_s: float | None = 60.0
+    """Seconds without a word after which nobody waits for a device, edge server or head, if enough others are left; None: for
+    ever."""
+    quorum: float = 0.0
+    """Share of the clients sent to work together, or asked for a feature, that must be left; with 0, somebody anywhere."""
+    cloud_quorum: float = 0.0
+    """Share of the edge servers or heads with clients that must be left, at least one."""
+
+    def __post_init__(self) -> None:
+        if self.patience_s is not None:
+            _check.positive("patience_s", self.patience_s)
+            if not math.isfinite(self.patience_s):
+                raise ValueError("patience_s must be finite; None waits for ever")
+        for name, share in (("quorum", self.quorum), ("cloud_quorum", self.cloud_quorum)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, got {share:g}")
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Allotment:
     """What each of the N aggregators of a topology is to do in a cloud round, where it is not what the scenario says."""
@@ -140,6 +162,8 @@ class Method:
     """How the cloud merges the aggregators' models: `CloudLinear`, or `CloudByRows`."""
     allot: Allotting | None = None
     """Edge rounds and powers of each aggregator; by default the scenario's."""
+    waiting: Waiting = Waiting()
+    """How long, and for how many, real devices and servers are waited for."""
 
     def __post_init__(self) -> None:
         if self.group.feature_s is not None and not self.needs & set(FEATURES.values()):

@@ -7,6 +7,7 @@ from fedloom.methods.method import Grouping as Grouping
 from fedloom.methods.method import Local as Local
 from fedloom.methods.method import Method as Method
 from fedloom.methods.method import Start as Start
+from fedloom.methods.method import Waiting as Waiting
 from fedloom.mixing.merges import ByRows as ByRows
 from fedloom.mixing.merges import CloudByRows as CloudByRows
 from fedloom.mixing.merges import CloudLinear as CloudLinear

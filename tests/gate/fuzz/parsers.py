@@ -442,7 +442,8 @@ LETTERS = (
 )
 BUNDLE = {
     "name": "edge-1", "run": "ab12", "scenario": {"name": "small"}, "method": "hhfl", "seed": 1, "roster": ["device-0", "edge-1"],
-    "addresses": {"cloud": "127.0.0.1:7000"}, "listen": "127.0.0.1:7001", "patience_s": 60.0, "quorum": 0.5, "format": 1,
+    "addresses": {"cloud": "127.0.0.1:7000"}, "listen": "127.0.0.1:7001", "patience_s": 60.0, "quorum": 0.5,
+    "cloud_quorum": 0.5, "format": 1,
 }  # fmt: skip
 
 

@@ -84,7 +84,9 @@ class FleetSettings(Settings):
         elif isinstance(value, CellsPlacement) and isinstance(cells, SingleCell):
             raise ValueError("kind cells needs cells with a radius, got kind single; use a disc instead")
         if placed != n_devices:
-            raise ValueError(f"kind {value.kind} places {placed} devices, but n_devices is {n_devices}")
+            raise ValueError(
+                f"kind {value.kind} places {placed} devices, but n_devices is {n_devices}; change both, so that they agree"
+            )
         return value
 
     @field_validator("device_device")
