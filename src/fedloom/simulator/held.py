@@ -197,7 +197,7 @@ class Held:
         if scene.noise_std is not None and self.topology.kind == "cloud":
             client = part.arrivals.client
             when = np.concatenate([_occasion(f) for f in flights])
-            merged = self._noisy(merged, part.weights.model * scene.noise_std[client], client, when)
+            merged = _noisy(self._world, merged, part.weights.model * scene.noise_std[client], client, when)
         self.edges[n] = self.moments.stepped(n, old, merged)
 
     def report(self, n: int, scene: Scene, version: int) -> None:
@@ -208,7 +208,7 @@ class Held:
             model = self.sending.up(REPORT, n, model, self.handed[n])
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
-            model = self._noisy(model, scene.noise_std[[n]], head, np.array([[version, 0]]))
+            model = _noisy(self._world, model, scene.noise_std[[n]], head, np.array([[version, 0]]))
         self.reported[n] = model
 
     def merge_cloud(self, action: CloudMerge) -> None:
@@ -286,19 +286,20 @@ class Held:
         starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
         return derive([old, *results, *starts], merge_by_rows(rule, arrivals, len(jobs)), steps)
 
-    def _noisy(self, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
-        """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
-        device (m,) and occasion `when` (m, 2) when the model is computed."""
-        seed, trainable = self._world.seed, self._world.trainable
 
-        def add(rows: list[Row]) -> NDArray[np.floating]:
-            row: NDArray[np.floating] = rows[0]
-            where = np.ones(len(row), dtype=np.bool_) if trainable is None else trainable
-            for s, k, (number, times) in zip(std.tolist(), device.tolist(), when.tolist()):
-                row = radio.noisy(row, s, where, stream(seed, "uplink noise", k, number, times))
-            return row
+def _noisy(world: World, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
+    """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
+    device (m,) and occasion `when` (m, 2) when the model is computed."""
+    seed, trainable = world.seed, world.trainable
 
-        return derive([model], add, model.steps) if std.any() else model
+    def add(rows: list[Row]) -> NDArray[np.floating]:
+        row: NDArray[np.floating] = rows[0]
+        where = np.ones(len(row), dtype=np.bool_) if trainable is None else trainable
+        for s, k, (number, times) in zip(std.tolist(), device.tolist(), when.tolist()):
+            row = radio.noisy(row, s, where, stream(seed, "uplink noise", k, number, times))
+        return row
+
+    return derive([model], add, model.steps) if std.any() else model
 
 
 def _mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
