@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedloom import bounds, coding, data, fleet, grouping, methods, mixing, pacing, protocol, radio, training
+    from fedloom.coding import Coding
     from fedloom.methods import Allotment, Allotting, Grouping, Local, Method, Start, Waiting
     from fedloom.mixing import ByRows, CloudByRows, CloudLinear, Linear
     from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
@@ -26,6 +27,7 @@ __all__ = [
     "ByRows",
     "CloudByRows",
     "CloudLinear",
+    "Coding",
     "Grouping",
     "Immediate",
     "Linear",
@@ -60,6 +62,7 @@ _HOMES = {
     **dict.fromkeys(("Allotment", "Allotting", "Grouping", "Local", "Method", "Start", "Waiting"), "fedloom.methods"),
     **dict.fromkeys(("ByRows", "CloudByRows", "CloudLinear", "Linear"), "fedloom.mixing"),
     **dict.fromkeys(("Async", "Barrier", "Immediate", "NoCloud", "Rounds", "TimeBox"), "fedloom.protocol"),
+    "Coding": "fedloom.coding",
     "load_model": "fedloom.record.model",
     **dict.fromkeys(("Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"), "fedloom.simulator"),
 }

@@ -149,10 +149,13 @@ def _carried_out(
 
 def _describe(simulation: Any, method: str) -> None:
     scenario, world = simulation.scenario, simulation.world
+    on_air = f"{amount(world.model_bits / 8, 'B')} on air"
+    if world.coded_bits is not None:
+        on_air += f", coded {amount(world.up_bits / 8, 'B')} up and {amount(world.down_bits / 8, 'B')} down"
     notes.print(
         f"method {method}: {simulation.method.summary}; reveals {', '.join(sorted(simulation.method.needs))}\n"
         f"engine: {simulation.engine_name}\n"
-        f"model: {scenario.task.model.kind}, {simulation.n_params:,} values, {amount(world.model_bits / 8, 'B')} on air\n"
+        f"model: {scenario.task.model.kind}, {simulation.n_params:,} values, {on_air}\n"
         f"data: {simulation.dataset.name}, {world.n_samples.min()} to {world.n_samples.max()} samples a client\n"
         f"fleet: {world.fleet.n_devices} devices, {world.fleet.n_cells} cells",
         highlight=False,

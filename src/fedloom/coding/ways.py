@@ -14,11 +14,11 @@ class Coding:
     """What is sent of a model, up and down."""
 
     up: Codec = Float32()  # noqa: RUF009 - frozen
-    """Of the difference between what a client trained and what it began with, which its aggregator knows."""
+    """Of the difference between a model that goes up and the one that had been sent down for it, which both sides know."""
     down: Codec = Float32()  # noqa: RUF009
     """Of the model itself, as who is sent one may know none before: a codec that keeps every value to some precision."""
     feedback: bool = True
-    """What a client could not send up is kept, and added to what it sends next (`with_feedback`)."""
+    """What could not be sent up is kept by its sender, and added to what it sends next (`with_feedback`)."""
 
     def __post_init__(self) -> None:
         for name, way in (("up", self.up), ("down", self.down)):
@@ -31,6 +31,16 @@ class Coding:
             )
 
     @property
+    def codes_up(self) -> bool:
+        """Models do not go up as they are."""
+        return not isinstance(self.up, Float32)
+
+    @property
+    def codes_down(self) -> bool:
+        """Models do not go down as they are."""
+        return not isinstance(self.down, Float32)
+
+    @property
     def plain(self) -> bool:
         """Models go as they are: nothing is to be done, and nothing is rounded."""
-        return isinstance(self.up, Float32) and isinstance(self.down, Float32)
+        return not (self.codes_up or self.codes_down)

@@ -38,6 +38,7 @@ from fedloom.deployment.store import Store
 from fedloom.deployment.strangers import noticed
 from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, Link
+from fedloom.deployment.uncoded import check_uncoded
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
 from fedloom.record.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
@@ -82,6 +83,7 @@ def check_runs(scenario: Scenario, method: Method) -> None:
             "cloud; set evaluation.every to a number of cloud rounds"
         )
     check_optimiser(scenario, method)
+    check_uncoded(method)
     if scenario.evaluation.models == "devices":
         raise ValueError(
             "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"

@@ -53,6 +53,17 @@ class View:
     collect: Collect
     edge_rounds: int = 1
     lr: float = 0.1
+    coded_bits: tuple[float, float] | None = None
+
+    @property
+    def up_bits(self) -> float:
+        """Of a model that goes up: fewer than `model_bits` where it is coded."""
+        return self.model_bits if self.coded_bits is None else self.coded_bits[0]
+
+    @property
+    def down_bits(self) -> float:
+        """Of a model that goes down."""
+        return self.model_bits if self.coded_bits is None else self.coded_bits[1]
 
     @property
     def in_reach(self) -> NDArray[np.bool_]:
@@ -107,10 +118,13 @@ class View:
 
     @property
     def link_s(self) -> NDArray[np.float64]:
-        """(K, K) seconds to send a model from device to device, by the lower of what its two ends report; infinite where a
-        link is down, 0 on the diagonal."""
+        """(K, K) seconds to send a model from device to device, as a member does to its head, by the lower of what its two ends
+        report; infinite where a link is down, 0 on the diagonal."""
+        return self._link_s(self.up_bits)
+
+    def _link_s(self, bits: float) -> NDArray[np.float64]:
         believed = self.link_check.believed
-        return np.asarray(self._snapshot.d2d.fixed_s + radio.airtime_s(self.model_bits, believed))
+        return np.asarray(self._snapshot.d2d.fixed_s + radio.airtime_s(bits, believed))
 
     @property
     def exchange_s(self) -> NDArray[np.float64]:
@@ -118,7 +132,10 @@ class View:
         model comes, unless broadcasts are free (fleet.head_broadcast), and the member's goes back. Infinite where the link is
         down, 0 on the diagonal. With `work_s` this is all that a round takes: what is planned with it is what runs."""
         up_s = self.link_s
-        return up_s if self._snapshot.head_broadcast_free else up_s.T + up_s
+        if self._snapshot.head_broadcast_free:
+            return up_s
+        down_s = up_s if self.down_bits == self.up_bits else self._link_s(self.down_bits)
+        return down_s.T + up_s
 
     @property
     def link_j(self) -> NDArray[np.float64]:
@@ -131,9 +148,9 @@ class View:
         self._require(Need.LINKS)
         now = self._snapshot
         if not now.cloud_via_edge:
-            return now.cloud_up.energy_j(self.model_bits)
-        near = now.edge_up.energy_j(self.model_bits)[now.home, np.arange(now.n_devices)]
-        return np.asarray(near + now.backhaul_up.energy_j(self.model_bits)[now.home])
+            return now.cloud_up.energy_j(self.up_bits)
+        near = now.edge_up.energy_j(self.up_bits)[now.home, np.arange(now.n_devices)]
+        return np.asarray(near + now.backhaul_up.energy_j(self.up_bits)[now.home])
 
     @property
     def uplink(self) -> Link:

@@ -1,21 +1,75 @@
-"""A method by its name, with options as text: "ltc:solution=1.2:z=inf" (fedloom.gate.options)."""
+"""A method by its name, with options as text: "ltc:solution=1.2:z=inf" (fedloom.gate.options).
 
+Every method also has the options of its coding: `up` and `down` name a codec, whose own options follow with the name of the
+way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.01:down=qsgd:down.bits=8". And those of
+fl.Waiting: "hhfl:quorum=0.5".
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Any
 
-from fedloom.gate import options
+from fedloom.coding import Codec, codec
+from fedloom.gate import Refused, options, yaml_text
+from fedloom.gate.words import shown
 from fedloom.methods import METHODS, Method, Waiting
+from fedloom.methods.method import CODING
 
-OF_ALL = tuple(field.name for field in fields(Waiting))
-"""Options that every method has beside its own."""
+WAITING = tuple(field.name for field in fields(Waiting))
 
 
 def make_method(text: str) -> Method:
-    """A method by name, with options after colons: "fedprox:mu=0.1:flat=true". Those of fl.Waiting go with every method:
-    "hhfl:quorum=0.5"."""
-    name, *given = text.split(":")
-    waiting = [option for option in given if option.partition("=")[0] in OF_ALL]
-    own = [option for option in given if option not in waiting]
+    """A method by name, with options after colons: "fedprox:mu=0.1:flat=true", "hhfl:up=qsgd:up.bits=4:quorum=0.5"."""
+    name, *given = text.split(":") if len(text) <= options.MOST_CHARACTERS else (text,)
+    coding = _those(given, lambda key: key in CODING or key.startswith(("up.", "down.")))
+    waiting = _those(given, lambda key: key in WAITING)
+    own = [option for option in given if option not in (*coding, *waiting)]
     method = options.make(":".join([name, *own]), METHODS, "method")
-    if not waiting:
+    if waiting:
+        method = method.with_(waiting=options.make(":".join([name, *waiting]), {name: Waiting}, "method"))
+    if not coding:
         return method
-    return method.with_(waiting=options.make(":".join([name, *waiting]), {name: Waiting}, "method"))
+    try:
+        return method.with_(**_coding(coding))
+    except ValueError as error:
+        raise Refused(f"method {name}: {error}") from None
+
+
+def _those(given: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
+    """The options whose key is wanted."""
+    return [option for option in given if wanted(option.partition("=")[0])]
+
+
+def _coding(given: Sequence[str]) -> dict[str, Any]:
+    """What the options of a coding, each "up=topk", "up.share=0.01" or "feedback=false", come to."""
+    values: dict[str, str] = {}
+    for option in given:
+        key, equals, value = option.partition("=")
+        if not equals or key in values:
+            why = "is given twice" if equals else "has no value; write up=topk:up.share=0.01 or feedback=false"
+            raise Refused(f"option {shown(option)} {why}")
+        values[key] = value
+    found: dict[str, Any] = {way: _codec(way, values) for way in ("up", "down") if way in values}
+    if "feedback" in values:
+        found["feedback"] = _switch(values.pop("feedback"))
+    lost = [key for key in values if key not in found]
+    if lost:
+        way = lost[0].partition(".")[0]
+        raise Refused(
+            f"option {lost[0]} belongs to a codec that is not named; name it before: {way}=topk:{lost[0]}=..."
+        )
+    return found
+
+
+def _codec(way: str, values: dict[str, str]) -> Codec:
+    """The codec of a way, whose options are taken out of the values."""
+    mine = [key for key in values if key.startswith(f"{way}.")]
+    return codec(":".join([values[way], *(f"{key.removeprefix(f'{way}.')}={values.pop(key)}" for key in mine)]))
+
+
+def _switch(text: str) -> bool:
+    value = yaml_text.read(text, f"the value of option feedback cannot be read: {shown(text)}")
+    try:
+        return bool(options.read(value, bool, text))
+    except Refused as error:
+        raise Refused(f"option feedback {error}") from None

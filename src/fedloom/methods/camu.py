@@ -202,7 +202,7 @@ def gated(
     def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
         value = cluster_value(view, topology, floor, metric)
         is_open = open_gates(view, value, threshold, scaled)
-        upload_s = view.uplink.pick(topology.host).seconds(view.model_bits) if upload_time else None
+        upload_s = view.uplink.pick(topology.host).seconds(view.up_bits) if upload_time else None
         updates = local_updates(extra_updates(update_s(view, topology), upload_s=upload_s, cap=cap), is_open)
         return Allotment(edge_rounds=updates, notes=noted(value, is_open))
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import _check
+from fedloom.coding import Coding, codec
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
 from fedloom.mixing import mean_of_aggregators
@@ -22,6 +23,7 @@ from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
 
 Group = Callable[[View, np.random.Generator], Topology]
 WHEN = ("once", "moved", "cloud-round")
+CODING = ("up", "down", "feedback")  # fields of a coding that a method by name, or with_, may have by themselves
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,8 @@ class Method:
     """Edge rounds and powers of each aggregator; by default the scenario's."""
     waiting: Waiting = Waiting()
     """How long, and for how many, real devices and servers are waited for."""
+    coding: Coding = Coding()  # noqa: RUF009
+    """What is sent of a model, up and down; by default all of it."""
 
     def __post_init__(self) -> None:
         if self.group.feature_s is not None and not self.needs & set(FEATURES.values()):
@@ -188,7 +192,12 @@ class Method:
         return self.allot is not None and self.allot.edge_rounds
 
     def with_(self, **parts: Any) -> "Method":
-        """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was."""
+        """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
+        coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
+        ways = {name: parts.pop(name) for name in CODING if name in parts}
+        if ways:
+            made = {name: codec(way) if isinstance(way, str) else way for name, way in ways.items()}
+            parts["coding"] = replace(parts.get("coding", self.coding), **made)
         return replace(self, **parts)

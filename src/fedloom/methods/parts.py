@@ -1,5 +1,6 @@
 """All parts that methods are made of, in one place."""
 
+from fedloom.coding import Coding as Coding
 from fedloom.methods.method import Allotment as Allotment
 from fedloom.methods.method import Allotting as Allotting
 from fedloom.methods.method import Group as Group

@@ -17,6 +17,8 @@ def make_plan(devices: Devices, method: Method, work: Work, rng: np.random.Gener
     unknown = sorted(method.needs & {Need.PREDICTIONS, Need.SIGNATURES})
     if unknown:
         raise ValueError(f"{method.name} groups by {' and '.join(unknown)}, which a table of devices does not have")
+    if not method.coding.plain:
+        raise ValueError(f"plans count models as they are, and {method.name} codes them; leave up and down out")
     if Need.LABELS in method.needs and not devices.label_counts.shape[1]:
         raise ValueError(f"{method.name} groups by samples per class; add columns label_<name>, one per class")
     if Need.LINKS in method.needs and devices.n > MOST_PAIRED:

@@ -24,7 +24,8 @@ class Backhaul:
         self, method: Method, world: World, machines: Federation, carrier: Carrier, held: Held, ledger: Ledger
     ) -> None:
         self._cloud, self._machines, self._carrier, self._clock = method.cloud, machines, carrier, carrier.clock
-        self._held, self._ledger, self._model_bytes = held, ledger, world.model_bytes
+        self._held, self._ledger = held, ledger
+        self._n_bytes = {"up": world.up_bytes, "down": world.down_bytes}  # of a model
         self._queued: dict[
             int, tuple[float, float]
         ] = {}  # groups whose reports wait: since when, seconds of the upload
@@ -59,7 +60,7 @@ class Backhaul:
         """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""
         if not len(aggregators):
             return 0.0
-        way.book(self._ledger, aggregators, self._model_bytes)
+        way.book(self._ledger, aggregators, self._n_bytes[way.direction])
         if len(aggregators) == 1:
             return float(way.seconds[aggregators[0]])
         _, host = np.unique(self._machines.topology.host[aggregators], return_inverse=True)

@@ -34,9 +34,10 @@ class Errands:
         clients = action.client
         departure = self._devices.leave(clients, action.steps, edge.n_rounds)
         trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds)
-        starts, start = self._held.starts(clients, scene, trip, action.from_own)
+        fetched, which = self._held.fetched(clients, scene, trip, action.from_own)
+        starts, start = (fetched, which) if action.from_own else self._held.starts(clients, fetched, which)
         dispatch = Dispatch(starts, start, clients, action.steps, departure.first_step)
-        self._held.sent(clients, dispatch)
+        arriving = self._held.sent(dispatch, scene, fetched, which)
         self._ledger.compute(trip.busy_s, trip.busy_s * scene.snapshot.compute_power_w)
         self._ledger.pay(trip.entries)
         sent = Sent(
@@ -57,7 +58,7 @@ class Errands:
         )
         if self._keep_timeline:
             self.timeline.append(sent)
-        errand = Errand(dispatch, sent)
+        errand = Errand(dispatch, sent, arriving)
         for part in action.parts:
             part.load, part.arrives_s = errand, at_s + trip.takes_s[part.at]
         self.n_late += int(np.count_nonzero(sent.late))
@@ -108,8 +109,8 @@ class Errands:
             busy_s=float(compute_s.sum()),
             entries=[
                 Note(Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w)),
-                *ways.client_down.bills(clients, self._world.model_bytes),
-                *ways.client_up.bills(clients, self._world.model_bytes),
+                *ways.client_down.bills(clients, self._world.down_bytes),
+                *ways.client_up.bills(clients, self._world.up_bytes),
             ],
             kinds=kinds,
             start=start,

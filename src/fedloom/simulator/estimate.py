@@ -106,7 +106,8 @@ def estimate(
 @dataclass(frozen=True, kw_only=True)
 class _Counts:
     """Devices, cells, aggregators; devices sent to work in an edge round, in all (jobs) and the local steps of one; edge rounds
-    that are noted before they are computed; evaluations, and models in each; models that are held; bytes of a model."""
+    that are noted before they are computed; evaluations, and models in each; models that are held, and those that coded
+    uploads take: what was trained, what arrives and what is left of each; bytes of a model."""
 
     devices: float
     cells: float
@@ -118,6 +119,7 @@ class _Counts:
     evaluations: float
     per_evaluation: float
     rows: float
+    coded_rows: float
     row_bytes: float
 
 
@@ -133,18 +135,23 @@ def _counted(scenario: Scenario, method: Method, size: Sizes, aggregators: int |
         noted = min(edge_rounds, every.edge_rounds)
     else:
         looks, noted = cloud_rounds / every, edge_rounds
-    keeps_devices = models == "devices" or method.start.share is not None
+    keeps_devices, coding = models == "devices" or method.start.share is not None, method.coding
+    jobs = senders * edge_rounds * cloud_rounds
     return _Counts(
         devices=k,
         cells=n_cells,
         aggregators=n_models,
         senders=senders,
-        jobs=senders * edge_rounds * cloud_rounds,
+        jobs=jobs,
         job_steps=_job_steps(scenario, size),
         noted=noted,
         evaluations=1 + looks,
         per_evaluation=1.0 + (0.0 if models == "global" else n_models) + (k if models == "devices" else 0),
-        rows=1 + 3 * n_models + (k if keeps_devices else 0),
+        rows=1
+        + 3 * n_models
+        + (k if keeps_devices else 0)
+        + (min(k, jobs) if coding.codes_up and coding.feedback else 0),
+        coded_rows=noted * senders * (2 + coding.feedback) if coding.codes_up else 0.0,
         row_bytes=4.0 * size.n_params,
     )
 
@@ -201,6 +208,12 @@ def _training(method: Method, size: Sizes, counts: _Counts, workers: int) -> Ite
         n_bytes=buffers * row,
         change="a smaller task.model or fewer --workers",
     )
+    if counts.coded_rows:
+        yield Term(
+            what=f"coded uploads of {counts.noted:,.0f} edge rounds of {counts.senders:,.0f} devices, {values} values each",
+            n_bytes=counts.coded_rows * row,
+            change="fewer training.edge_rounds and more cloud_rounds, a smaller participation, or a smaller task.model",
+        )
     if method.needs & {Need.UPDATES, Need.GRADIENTS}:
         yield Term(
             what=f"updates or gradients of {counts.devices:,.0f} devices, {values} values each",

@@ -99,6 +99,10 @@ class Way:
 
         return self._kept.get((who.tobytes(), n_bytes, a_model), len(who), made)
 
+    def carried(self, who: Ints) -> NDArray[np.bool_]:
+        """(m,) whether anything is sent for `who` (m,): a head needs no link to itself."""
+        return np.asarray(self.legs[0].links[who] > 0)
+
     def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool) -> Bill | None:
         sent = int(leg.sent[who].sum())
         if not sent:
@@ -175,11 +179,18 @@ class Exchange:
     cloud_up: Way
 
 
-def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Floats | None = None) -> Exchange:
+def exchange(
+    snapshot: Snapshot,
+    topology: Topology,
+    bits: float,
+    power_w: Floats | None = None,
+    down_bits: float | None = None,
+) -> Exchange:
     """Ways for models of `bits` bits. Clients that no aggregator covers cost nothing.
 
-    power_w (N,): with what heads send to the cloud, if not as the link says.
+    power_w (N,): with what heads send to the cloud, if not as the link says. down_bits: of models that go down, if not as many.
     """
+    size = {"up": bits, "down": bits if down_bits is None else down_bits}
     if power_w is not None and (topology.kind != "head" or snapshot.cloud_via_edge):
         raise ValueError(
             f"powers are chosen for heads that send to the cloud over a link of their own; got aggregators of kind "
@@ -191,8 +202,8 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Float
         free = Way("up", nothing_s, ()), Way("down", nothing_s, ())
         used, own = np.asarray(topology.cover.any(axis=0)), topology.cover.argmax(axis=0)
         return Exchange(
-            _to_cloud(snapshot, everyone, used, bits, "down", own),
-            _to_cloud(snapshot, everyone, used, bits, "up", own),
+            _to_cloud(snapshot, everyone, used, size["down"], "down", own),
+            _to_cloud(snapshot, everyone, used, size["up"], "up", own),
             free[1],
             free[0],
         )
@@ -206,8 +217,8 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Float
         own = np.zeros_like(topology.cover)
         backhaul = (("down", snapshot.backhaul_down), ("up", snapshot.backhaul_up))
         cloud = [
-            _relay(direction, "edge_cloud", link.pick(topology.host), np.ones(len(edges), np.bool_), bits, edges)
-            for direction, link in backhaul
+            _relay(way, "edge_cloud", link.pick(topology.host), np.ones(len(edges), np.bool_), size[way], edges)
+            for way, link in backhaul
         ]
     else:
         hop = "device_head"
@@ -218,15 +229,15 @@ def exchange(snapshot: Snapshot, topology: Topology, bits: float, power_w: Float
         links = {"up": up, "down": nothing if snapshot.head_broadcast_free else up}
         own = topology.host[:, None] == np.arange(topology.cover.shape[1])[None, :]
         used = np.ones(topology.n_aggregators, np.bool_)
-        cloud = [_to_cloud(snapshot, topology.host, used, bits, d, edges) for d in ("down", "up")]
+        cloud = [_to_cloud(snapshot, topology.host, used, size[d], d, edges) for d in ("down", "up")]
         if power_w is not None:
             sent = snapshot.cloud_up.pick(topology.host).sent_at(power_w)
-            cloud[1] = _relay("up", "device_cloud", sent, used, bits, edges)
+            cloud[1] = _relay("up", "device_cloud", sent, used, size["up"], edges)
     cover = topology.cover & ~own  # a head needs no link to itself
     once = snapshot.uplink_once and topology.kind == "edge"
     return Exchange(
-        _way("down", hop, links["down"], cover, bits, topology.host),
-        _way("up", hop, links["up"], cover, bits, topology.host, once),
+        _way("down", hop, links["down"], cover, size["down"], topology.host),
+        _way("up", hop, links["up"], cover, size["up"], topology.host, once),
         *cloud,
     )
 

@@ -3,7 +3,7 @@
 Models are handles here: what a merge gives is written down (fedloom.simulator.book) and computed when somebody looks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedloom.protocol.messages import CloudMerge, Part
 from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
 from fedloom.simulator.moments import CLOUD, Moments
 from fedloom.simulator.scene import Scene, Trip
+from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
 
@@ -29,16 +30,23 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Errand:
-    """What a flight carries: the jobs that its clients were sent to do, and their lines of the timeline."""
+    """What a flight carries: the jobs that its clients were sent to do, and their lines of the timeline. arriving: what reaches
+    an aggregator of each, where that is not what was trained."""
 
     dispatch: Dispatch
     sent: Sent | None = None
+    arriving: Sequence[Model] | None = None
+
+    def result(self, position: int) -> Model:
+        """What reaches an aggregator of one of the jobs."""
+        return self.dispatch.result(position) if self.arriving is None else self.arriving[position]
 
 
 class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
-    the aggregators' models in the cloud's, with their weights. moments: of server optimisers."""
+    the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
+    that are coded. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -50,6 +58,8 @@ class Held:
         self.own: dict[int, Model] = {}
         self.merged: list[tuple[Model, float]] = []
         self.moments = Moments(method, first, world.trainable)
+        self.sending = Sending(method.coding, world.seed, world.trainable)
+        self.handed: dict[int, Model] = {}
         self._weights = np.zeros(0)
         self._keep_last = keep_last or method.start.share is not None
         self._topology: Topology | None = None
@@ -59,7 +69,9 @@ class Held:
         starts = [m for flight in flights for m in flight.load.dispatch.starts]
         clusters = [self.clusters[c] for c in sorted(self.clusters)]
         last = [self.last[k] for k in sorted(self.last)]
-        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *self.moments.live]
+        arriving = [f.load.arriving[j] for f in flights if f.load.arriving is not None for j in f.at.tolist()]
+        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals]
+        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *self.moments.live, *coded]
 
     def regroup(self, topology: Topology) -> None:
         """New aggregators, with the cloud's model. Without a cloud, those that stay where they are keep theirs."""
@@ -70,6 +82,8 @@ class Held:
         if not (keep and before is not None and np.array_equal(topology.host, before.host)):
             self.edges = [self.model] * n
             self.moments.forget_aggregators()
+            self.sending.forget_aggregators()
+            self.handed = {}
         self.reported = [self.model] * n
 
     def follow(self, topology: Topology) -> None:
@@ -87,14 +101,26 @@ class Held:
         return [self.clusters[c] for c in self.topology.clusters.tolist()]
 
     def hand_down(self, aggregators: Ints) -> None:
-        """Aggregators get the global model, or that of their cluster, or both in part."""
+        """Aggregators get the global model, or that of their cluster, or both in part; what is the same for several on a host is
+        sent once."""
         share = self._method.cloud.cluster_share
+        sent: dict[tuple[int, Model], Model] = {}
         for n in aggregators.tolist():
-            self.edges[n] = self.model
+            model, host = self.model, int(self.topology.host[n])
             if share:
                 own = self.clusters[int(self.topology.clusters[n])]
                 steps = max(self.model.steps, own.steps)
-                self.edges[n] = combine([(self.model, 1 - share), (own, share)], [], steps=steps)
+                model = combine([(self.model, 1 - share), (own, share)], [], steps=steps)
+            if self._over_backhaul and (host, model) not in sent:
+                sent[host, model] = self.sending.down(HAND_DOWN, host, model)
+            self.edges[n] = sent.get((host, model), model)
+            if self._over_backhaul and self.sending.coding.codes_up:
+                self.handed[n] = self.edges[n]
+
+    @property
+    def _over_backhaul(self) -> bool:
+        """Models go between aggregators and the cloud: not if it is the aggregator itself."""
+        return self._method.cloud.exists and self.topology.kind != "cloud"
 
     def lose(self, aggregators: Ints) -> None:
         """What aggregators made since they were last handed a model is gone: they have that again; without a cloud, what they
@@ -119,22 +145,40 @@ class Held:
             for j, k in enumerate(clients)
         }
 
-    def starts(self, clients: Ints, scene: Scene, trip: Trip, from_own: bool) -> tuple[list[Model], Ints]:
-        """Where clients start: from their own models, or from their aggregators'; those with the same mixture share one."""
+    def fetched(self, clients: Ints, scene: Scene, trip: Trip, from_own: bool) -> tuple[list[Model], Ints]:
+        """What clients (m,) have of their aggregators' models, and which of these is a client's (m,); those with the same mixture
+        share one. from_own: it is what they trained last, which their aggregators know."""
         if from_own:
             return [self.own[int(k)] for k in clients], np.arange(len(clients))
-        starts = []
-        for kind in trip.kinds.tolist():
-            parts = [(self.edges[n], weight) for n, weight in scene.mixtures[kind]]
-            starts.append(combine(parts, [], steps=max(m.steps for m, _ in parts)))
-        if self._method.start.share is None:
-            return starts, trip.start
-        return [self._between(int(k), starts[j]) for k, j in zip(clients, trip.start)], np.arange(len(clients))
+        if not self.sending.coding.codes_down:
+            return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
+        senders = {n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]}
+        sent = {n: self.sending.down(FETCH, n, self.edges[n]) for n in sorted(senders)}
+        models, which = [_mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
+        for j in np.flatnonzero(~scene.exchange.client_down.carried(clients)).tolist():  # heads have their own models
+            models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
+            which[j] = len(models) - 1
+        return models, which
 
-    def sent(self, clients: Ints, dispatch: Dispatch) -> None:
-        """Clients go to train."""
+    def starts(self, clients: Ints, fetched: list[Model], which: Ints) -> tuple[list[Model], Ints]:
+        """Where clients (m,) start, of the models that they fetched, and which of these is a client's (m,)."""
+        if self._method.start.share is None:
+            return fetched, which
+        return [self._between(int(k), fetched[j]) for k, j in zip(clients, which)], np.arange(len(clients))
+
+    def sent(self, dispatch: Dispatch, scene: Scene, fetched: list[Model], which: Ints) -> list[Model] | None:
+        """Clients go to train, with what they fetched; what of their results will reach the aggregators, if not the results."""
+        clients = dispatch.client
         if self._keep_last:
             self.last |= {int(k): dispatch.result(j) for j, k in enumerate(clients)}
+        if not self.sending.coding.codes_up:
+            return None
+        results = [dispatch.result(j) for j in range(len(clients))]
+        over_air = scene.exchange.client_up.carried(clients).tolist()
+        return [
+            self.sending.up(UPLOAD, k, result, fetched[i]) if far else result
+            for k, result, i, far in zip(clients.tolist(), results, which.tolist(), over_air)
+        ]
 
     def withdraw(self, clients: Sequence[int]) -> None:
         """What clients were sent to train is not waited for: perhaps they never did."""
@@ -153,15 +197,18 @@ class Held:
         if scene.noise_std is not None and self.topology.kind == "cloud":
             client = part.arrivals.client
             when = np.concatenate([_occasion(f) for f in flights])
-            merged = self._noisy(merged, part.weights.model * scene.noise_std[client], client, when)
+            merged = _noisy(self._world, merged, part.weights.model * scene.noise_std[client], client, when)
         self.edges[n] = self.moments.stepped(n, old, merged)
 
     def report(self, n: int, scene: Scene, version: int) -> None:
-        """The model of aggregator n reaches the cloud: with noise, if a head sends it over a noisy link."""
+        """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link. One
+        that has nothing new is not sent."""
         model = self.edges[n]
+        if n in self.handed and model is not self.handed[n]:
+            model = self.sending.up(REPORT, n, model, self.handed[n])
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
-            model = self._noisy(model, scene.noise_std[[n]], head, np.array([[version, 0]]))
+            model = _noisy(self._world, model, scene.noise_std[[n]], head, np.array([[version, 0]]))
         self.reported[n] = model
 
     def merge_cloud(self, action: CloudMerge) -> None:
@@ -234,24 +281,31 @@ class Held:
         """A merge that is a function of the models: it is done when they are computed."""
         rule, arrivals = self._method.merge_edge, part.arrivals
         assert isinstance(rule, ByRows)
-        jobs = [(f.load.dispatch, int(j)) for f in part.flights for j in f.at]
-        results = [dispatch.result(j) for dispatch, j in jobs]
-        starts = [dispatch.starts[dispatch.start[j]] for dispatch, j in jobs]
+        jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
+        results = [load.result(j) for load, j in jobs]
+        starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
         return derive([old, *results, *starts], merge_by_rows(rule, arrivals, len(jobs)), steps)
 
-    def _noisy(self, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
-        """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
-        device (m,) and occasion `when` (m, 2) when the model is computed."""
-        seed, trainable = self._world.seed, self._world.trainable
 
-        def add(rows: list[Row]) -> NDArray[np.floating]:
-            row: NDArray[np.floating] = rows[0]
-            where = np.ones(len(row), dtype=np.bool_) if trainable is None else trainable
-            for s, k, (number, times) in zip(std.tolist(), device.tolist(), when.tolist()):
-                row = radio.noisy(row, s, where, stream(seed, "uplink noise", k, number, times))
-            return row
+def _noisy(world: World, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
+    """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
+    device (m,) and occasion `when` (m, 2) when the model is computed."""
+    seed, trainable = world.seed, world.trainable
 
-        return derive([model], add, model.steps) if std.any() else model
+    def add(rows: list[Row]) -> NDArray[np.floating]:
+        row: NDArray[np.floating] = rows[0]
+        where = np.ones(len(row), dtype=np.bool_) if trainable is None else trainable
+        for s, k, (number, times) in zip(std.tolist(), device.tolist(), when.tolist()):
+            row = radio.noisy(row, s, where, stream(seed, "uplink noise", k, number, times))
+        return row
+
+    return derive([model], add, model.steps) if std.any() else model
+
+
+def _mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
+    """One of the mixtures of a scene, of the aggregators' models."""
+    parts = [(models[n], weight) for n, weight in scene.mixtures[kind]]
+    return combine(parts, [], steps=max(m.steps for m, _ in parts))
 
 
 def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps: int) -> Model:
@@ -262,8 +316,14 @@ def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps
             dispatch = flight.load.dispatch
             sums = np.bincount(dispatch.start[flight.at], weights=values, minlength=len(dispatch.starts))
             models += list(zip(dispatch.starts, sums.tolist()))
-    jobs = [(f.load.dispatch, f.at, w) for f, w in zip(flights, _by_flight(weights.model, flights))]
-    return combine(models, jobs, steps)
+    jobs = []
+    for flight, values in zip(flights, _by_flight(weights.model, flights)):
+        if flight.load.arriving is None:
+            jobs.append((flight.load.dispatch, flight.at, values))
+        else:
+            models += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
+    merged = combine(models, jobs, steps)
+    return merged if merged.steps == steps else derive([merged], lambda rows: rows[0], steps)
 
 
 def _by_flight(values: Floats, flights: Sequence[Flight]) -> Sequence[Floats]:

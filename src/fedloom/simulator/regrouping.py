@@ -71,6 +71,7 @@ class Regrouping:
             all_step_s=step_s,
             all_work_s=self._world.unit_steps * periods.local_steps * step_s,
             model_bits=self._world.model_bits,
+            coded_bits=self._world.coded_bits,
             collect=self._collect,
             edge_rounds=periods.edge_rounds,
             lr=self._world.lr(self._held.model.steps),

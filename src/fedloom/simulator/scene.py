@@ -68,10 +68,11 @@ def make_scene(
     bits: float,
     step_s: Floats,
     power_w: Floats | None = None,
+    down_bits: float | None = None,
 ) -> Scene:
     """groups: the aggregators of each pace group; starts (K, N): B; bits: size of a model; power_w (N,): of heads that
-    send to the cloud, if not as the link says."""
-    ways = exchange(snapshot, topology, bits, power_w)
+    send to the cloud, if not as the link says; down_bits: size of a model that goes down, if it is another."""
+    ways = exchange(snapshot, topology, bits, power_w, down_bits)
     group_of = np.full(topology.cover.shape[1], -1)
     for i, aggregators in enumerate(groups):
         group_of[topology.cover[aggregators].any(axis=0)] = i
@@ -157,9 +158,10 @@ class Scenes:
             topology,
             [edge.aggregators for edge in self._machines.edges],
             self._method.start.weights(topology),
-            world.model_bits,
+            world.up_bits,
             snapshot.step_seconds(world.batch_size, world.n_samples),
             self._power_w,
+            world.down_bits,
         )
         self._check_links(scene)
         return scene

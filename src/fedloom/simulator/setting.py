@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedloom import data
 from fedloom._random import stream
+from fedloom.coding import Coding, masked
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
 from fedloom.simulator.features import Features
@@ -103,7 +104,15 @@ def make_setting(
     label_counts = _label_counts(dataset, own)
     rule = local_rule(scenario, method, n_samples)
     world = make_world(
-        scenario, seed, fleet, n_samples, label_counts, rule, rows.n_values(model), rows.trainable_mask(model)
+        scenario,
+        seed,
+        fleet,
+        n_samples,
+        label_counts,
+        rule,
+        rows.n_values(model),
+        rows.trainable_mask(model),
+        method.coding,
     )
     return Setting(
         scenario=scenario,
@@ -140,15 +149,17 @@ def make_world(
     rule: LocalRule,
     n_values: int,
     trainable: NDArray[np.bool_] | None = None,
+    coding: Coding | None = None,
 ) -> World:
     """For the clock: K clients with so many samples (K,) and labels (K, C), and models of n_values numbers."""
     training = scenario.training
+    plain_bits = scenario.model_bits or 32.0 * n_values
     return World(
         fleet=fleet,
         n_samples=n_samples,
         label_counts=label_counts,
         batch_size=training.batch_size,
-        model_bits=scenario.model_bits or 32.0 * n_values,
+        model_bits=plain_bits,
         seed=seed,
         drop_last=training.drop_last,
         local_steps=training.local_steps or LOCAL_STEPS,
@@ -159,7 +170,19 @@ def make_world(
         total_steps=training.total_steps,
         lr=lambda step: float(rule.rates(step, 1)[0]),
         trainable=trainable,
+        coded_bits=None if coding is None or coding.plain else coded_bits(coding, plain_bits, n_values, trainable),
     )
+
+
+def coded_bits(
+    coding: Coding, plain_bits: float, n_values: int, trainable: NDArray[np.bool_] | None
+) -> tuple[float, float]:
+    """Of a model of n_values numbers as it goes up and down: what its codec writes. If it is counted as another number of bits
+    than 32 for each (`model_bits`), in the same proportion."""
+    exact = [float(masked(codec, trainable).n_bits(n_values)) for codec in (coding.up, coding.down)]
+    as_it_is = 32.0 * n_values
+    up, down = exact if plain_bits == as_it_is else [plain_bits * (bits / as_it_is) for bits in exact]
+    return up, down
 
 
 def _partition(

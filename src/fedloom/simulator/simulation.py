@@ -297,5 +297,6 @@ def simulate(scenario: Scenario, method: str | Method = "hierfedavg", seed: int 
 
 
 def _looked_at(state: CloudRound) -> list[Model]:
-    """The models that are computed after a cloud round."""
-    return [state.model, *state.reported_models, *state.cluster_models, *state.device_models.values()]
+    """The models that are computed after a cloud round. Residuals, as each of them would keep all before it if it were not."""
+    shown = [state.model, *state.reported_models, *state.cluster_models, *state.device_models.values()]
+    return [*shown, *state.residuals]

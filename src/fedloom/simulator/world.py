@@ -25,9 +25,9 @@ class World:
     Local work is `local_epochs` passes over the client's data if given, else `local_steps` mini-batches. participation:
     share of an aggregator's clients that is sampled in every edge round; clients_per_round: or so many of every host (at the
     cloud: as many as all cells together would). total_steps: if given, the local steps of a client in all: the last edge round
-    and the last cloud round are shorter if they must be. model_bits: size of a model on air. lr: learning
-    rate at a step of a model's history. trainable (P,): where a model's row holds trained parameters, which noise is added to
-    on a noisy link; None: everywhere.
+    and the last cloud round are shorter if they must be. model_bits: size of a model on air; coded_bits: of one that goes up and
+    of one that goes down, where they are coded. lr: learning rate at a step of a model's history. trainable (P,): where a
+    model's row holds trained parameters, which noise is added to on a noisy link, and which are coded; None: everywhere.
     """
 
     fleet: Fleet
@@ -45,11 +45,32 @@ class World:
     total_steps: int | None = None
     lr: Callable[[int], float] = lambda step: 1.0
     trainable: NDArray[np.bool_] | None = None
+    coded_bits: tuple[float, float] | None = None
 
     @property
     def model_bytes(self) -> int:
         """Of a model on air."""
         return round(self.model_bits / 8)
+
+    @property
+    def up_bits(self) -> float:
+        """Of what is sent up of a model."""
+        return self.model_bits if self.coded_bits is None else self.coded_bits[0]
+
+    @property
+    def down_bits(self) -> float:
+        """Of what is sent down of a model."""
+        return self.model_bits if self.coded_bits is None else self.coded_bits[1]
+
+    @property
+    def up_bytes(self) -> int:
+        """Of what is sent up of a model."""
+        return round(self.up_bits / 8)
+
+    @property
+    def down_bytes(self) -> int:
+        """Of what is sent down of a model."""
+        return round(self.down_bits / 8)
 
     @property
     def unit_steps(self) -> Ints:
@@ -93,7 +114,7 @@ class CloudRound:
     features. group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far. up_s (K,): seconds a
     client needs to send its model to its aggregators. handovers: times a client changed its home. s_max: the bound on
     staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
-    last: no cloud round follows.
+    residuals: what senders keep of models that are coded. last: no cloud round follows.
     """
 
     cloud_round: int
@@ -116,6 +137,7 @@ class CloudRound:
     last: bool = False
     between: bool = False
     device_models: Mapping[int, Model] = field(default_factory=dict)
+    residuals: list[Model] = field(default_factory=list)
     costs: Mapping[str, list[str] | NDArray[np.generic]] = field(default_factory=dict)
 
     @property
