@@ -41,7 +41,7 @@ def test_from_every_wave_of_training_to_the_same_bits(text, tmp_path, monkeypatc
     moments = []
     real = folder_module.save_checkpoint
 
-    def save(folder, checkpoint, identity):
+    def save(folder, checkpoint, identity, flush=True):
         real(folder, checkpoint, identity)
         moments.append(checkpoint.moment)
 
@@ -83,7 +83,7 @@ def test_short_cloud_rounds_have_no_checkpoint_inside_and_writing_takes_half_a_h
         nonlocal now_s
         now_s += seconds
 
-    def save(folder, checkpoint, identity):
+    def save(folder, checkpoint, identity, flush=True):
         seen.append((checkpoint.cloud_round, checkpoint.waves))
         pass_time(0.0125)
 

@@ -40,8 +40,9 @@ class Choice:
     refused: dict[Path, Unbelievable]
 
 
-def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str) -> None:
-    """Write the newest checkpoint and keep the one before it."""
+def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str, *, flush: bool = True) -> None:
+    """Write the newest checkpoint and keep the one before it. flush: it must outlast a power cut, as nothing follows soon that
+    does."""
     from safetensors.numpy import save
 
     arrays: Arrays = {"models": np.ascontiguousarray(checkpoint.models)}
@@ -65,7 +66,7 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str) -> No
     where = folder / "checkpoint"
     with explaining(where / NEWER, beside_of(where / NEWER)):
         where.mkdir(exist_ok=True)
-        beside = write_beside(where / NEWER, content, flush=True)
+        beside = write_beside(where / NEWER, content, flush=flush)
         if (where / NEWER).exists():
             (where / NEWER).replace(where / OLDER)
         beside.replace(where / NEWER)

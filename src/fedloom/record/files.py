@@ -17,7 +17,6 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,28 +50,20 @@ def write_together(folder: Path, files: Mapping[str, Content], *, flush: bool = 
 
     Flushing takes milliseconds: files that are made again if a power cut destroys them do without.
     """
-    with beside_together(folder, files, flush=flush):
-        pass
-
-
-@contextmanager
-def beside_together(folder: Path, files: Mapping[str, Content], *, flush: bool) -> Iterator[dict[str, Path]]:
-    """Files beside their places, on disk, by name; they are put there one after the other when the context is left, or taken
-    away if something could not be written."""
-    besides = {name: beside_of(folder / name) for name in files}
-    with _or_none(besides.values()):
+    with _or_none(beside_of(folder / name) for name in files):
         for name, content in files.items():
-            write_beside(folder / name, content)
-        if flush:
-            with explaining(folder), ThreadPoolExecutor(len(files)) as pool:
-                list(pool.map(_flush, besides.values()))  # at once they cost the disk hardly more than one
-        yield besides
-        for name, beside in besides.items():
-            with explaining(folder / name):
-                beside.replace(folder / name)
-        if flush:
-            with explaining(folder):
-                _flush(folder)
+            write_beside(folder / name, content, flush=flush)
+        _put(folder, files, flush)
+
+
+def _put(folder: Path, names: Iterable[str], flush: bool) -> None:
+    """Put files that were written beside their places there, one after the other."""
+    for name in names:
+        with explaining(folder / name):
+            beside_of(folder / name).replace(folder / name)
+    if flush:
+        with explaining(folder):
+            _flush(folder)
 
 
 @contextmanager
@@ -110,9 +101,10 @@ def beside_of(path: Path) -> Path:
 def _left_by_others(path: Path) -> list[Path]:
     """What processes that were killed have left beside `path`; where two machines share a folder, another's may be among it,
     which then is told that it could not write."""
-    found = {left: left.name[len(path.name) + 1 : -len(".tmp")] for left in path.parent.glob("*.tmp")}
-    pids = {left: int(pid) for left, pid in found.items() if left.name.startswith(f"{path.name}.") and pid.isdecimal()}
-    return [left for left, pid in pids.items() if not _alive(pid)]
+    begins, ends = f"{path.name}.", ".tmp"
+    found = [left for left in path.parent.iterdir() if left.name.startswith(begins) and left.name.endswith(ends)]
+    pids = {left: left.name[len(begins) : -len(ends)] for left in found}
+    return [left for left, pid in pids.items() if pid.isdecimal() and not _alive(int(pid))]
 
 
 def _alive(pid: int) -> bool:
@@ -193,16 +185,15 @@ class Manifest:
 
     def write(self, files: Mapping[str, Content], *, flush: bool = True) -> None:
         """Write these files of the record, having announced them; FolderError or NotWritten if that cannot be."""
-        with beside_together(self.folder, files, flush=flush) as besides:
-            new = {name: state_of(beside) for name, beside in besides.items()}
+        names = (MANIFEST, *files)
+        with _or_none(beside_of(self.folder / name) for name in names):
+            new = {name: state_of(write_beside(self.folder / name, files[name], flush=flush)) for name in files}
             for name, state in new.items():
                 before = self.states.get(name, [None])
                 self.states[name] = [*(s for s in before if s != state), state]
             listed = {"identity": self.identity, "files": self.states}
-            path = self.folder / MANIFEST
-            beside = write_beside(path, json_bytes(_sealed(listed)), flush=flush)
-            with explaining(path, beside):
-                beside.replace(path)
+            write_beside(self.folder / MANIFEST, json_bytes(_sealed(listed)), flush=flush)
+            _put(self.folder, names, flush)
         self.states |= {name: [state] for name, state in new.items()}
 
 

@@ -141,8 +141,8 @@ class _Writer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if self._left is None:
             return
-        if error is None:  # all tables follow
-            save_checkpoint(self.folder, self._left, self.manifest.identity)
+        if error is None:  # all tables follow, and are flushed
+            save_checkpoint(self.folder, self._left, self.manifest.identity, flush=False)
         elif isinstance(error, Exception | KeyboardInterrupt | SystemExit) and not isinstance(error, UNWRITABLE):
             with suppress(*UNWRITABLE):  # the first error is the one to tell
                 self._write(self._left)

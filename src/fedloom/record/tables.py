@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedloom.record.streaming import write_tables
+from fedloom.record.streaming import COMPRESSION, write_tables
 
 if TYPE_CHECKING:  # reading records needs no torch
     from fedloom.simulator import Simulation
@@ -46,7 +46,7 @@ def topology_bytes(simulation: "Simulation") -> bytes:
     frames = []
     for place in simulation.places:
         cover, position = place.topology.cover, place.position_m
-        aggregator, client = np.nonzero(np.vstack([cover, ~cover.any(axis=0)]))
+        client, aggregator = np.nonzero(np.vstack([cover, ~cover.any(axis=0)]).T)  # sorted by client, then aggregator
         aggregator[aggregator == len(cover)] = -1
         host = np.append(place.topology.host, -1)[aggregator]
         columns = {
@@ -65,8 +65,8 @@ def topology_bytes(simulation: "Simulation") -> bytes:
         for name, value in place.topology.notes.items():
             if np.shape(value) == (len(cover),):
                 columns[name] = np.append(value, np.nan)[aggregator]
-        frames.append(polars.DataFrame(columns).sort("client", "aggregator"))
-    return _parquet(polars.concat(frames, how="diagonal"))
+        frames.append(polars.DataFrame(columns))
+    return _parquet(polars.concat(frames, how="diagonal") if len(frames) > 1 else frames[0])
 
 
 def costs_bytes(simulation: "Simulation") -> bytes:
@@ -82,5 +82,5 @@ def costs_bytes(simulation: "Simulation") -> bytes:
 
 def _parquet(frame: Any) -> bytes:
     buffer = io.BytesIO()
-    frame.write_parquet(buffer)
+    frame.write_parquet(buffer, compression=COMPRESSION)
     return buffer.getvalue()
