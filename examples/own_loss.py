@@ -1,4 +1,4 @@
-"""Bring your own loss: a function of outputs and targets; here label smoothing, and what it does to a network that is too sure."""
+"""Bring your own loss: a function of outputs and targets; here label smoothing, beside plain cross-entropy."""
 
 import sys
 

@@ -120,7 +120,7 @@ class OptimiserSettings(Settings):
     """An optimiser of torch instead of SGD: `kind`, its class in torch.optim, and `options` of it but lr."""
 
     kind: str
-    options: dict[str, bool | float | tuple[float, ...]] = Field(default_factory=dict)
+    options: dict[str, bool | float | Row[float]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _exists(self) -> "OptimiserSettings":
