@@ -75,7 +75,7 @@ demo: install
 	$(BIN)/fedloom demo
 
 test: setup browser network
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not full"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full"
 
 # The adapter to Flower, against a real SuperLink on loopback
 test-flower: $(FLOWER)/.ready

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from fedloom.training import models, rows
+from fedloom.training import models, networks, rows
 
-SHAPES = {name: (1, 8, 8) if name == "vgg" else (1, 16, 16) for name in models.MODELS}
+SHAPES = {name: (1, 8, 8) if name == "vgg" else (1, 16, 16) for name in networks.NETWORKS}
 
 
 class Scaled(nn.Module):
@@ -25,7 +25,7 @@ class Scaled(nn.Module):
         self.second.bias.requires_grad_(False)
 
 
-@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize("name", networks.NETWORKS)
 def test_a_row_loaded_into_another_model_makes_it_equal(name):
     a, b = (models.build(name, SHAPES[name], 3, seed=seed) for seed in (1, 2))
     row = rows.to_row(a) + np.float32(0.25)

@@ -113,7 +113,7 @@ def test_dropout_is_off_in_evaluation():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"loss": "hinge"}, "loss must be one of cross-entropy, mse; got 'hinge'"),
+        ({"loss": "hinge"}, "loss must be one of cross-entropy, tokens, multi-label, mse; got 'hinge'"),
         ({"batch_size": 0}, "batch_size must be a whole number of at least 1, got 0"),
         ({"batch_size": 2.5}, "batch_size must be a whole number of at least 1, got 2.5"),
         ({"y_train": np.zeros(29, int)}, "train inputs and targets must be equally many and not none: 30, 29"),

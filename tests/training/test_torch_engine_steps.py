@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from fedloom.training import models, rows
+from fedloom.training import models, networks, rows
 from fedloom.training.batches import batches
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Jobs, Task
@@ -97,7 +97,7 @@ def relative_error(ours, wanted, start):
 
 @pytest.mark.parametrize(
     ("name", "rule"),
-    [(name, rule) for name in models.MODELS for rule in RULES if name not in LARGE or rule in ("plain", "all")],
+    [(name, rule) for name in networks.NETWORKS for rule in RULES if name not in LARGE or rule in ("plain", "all")],
 )
 def test_local_training_equals_plain_sgd(name, rule):
     task, rule = task_of(name), RULES[rule]
