@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from fedloom import data
 from fedloom.data import Dataset, TextSettings
+from fedloom.record.folder import FolderError, record
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.training import models, rows
 from fedloom.training.batches import batches
@@ -153,3 +154,17 @@ def test_several_inputs_and_labels():
     run = final(settings(partition={"kind": "iid"}), dataset=mine, model=Both(), n_workers=2)
     assert run.measures[-1]["accuracy"] > 0.8 > run.measures[0]["accuracy"]
     assert "local_by_global" not in run.measures[-1]
+
+
+def test_a_run_with_another_loss_is_another_run(tmp_path):
+    task = {"dataset": "gaussian", "gaussian": {"n_train": 80, "n_test": 20}, "model": {"kind": "softmax"}}
+    chosen = settings(**task, partition={"kind": "iid"})
+
+    def one(loss):
+        simulation = Simulation(chosen, make_method("fedavg"), 0, n_workers=1, loss=loss)
+        return record(simulation, "fedavg", tmp_path / "run", resume=True)
+
+    first = one(lambda a, b: functional.cross_entropy(a, b, label_smoothing=0.1))
+    with pytest.raises(FolderError, match=r"holds another run .*loss is"):
+        one(lambda a, b: functional.cross_entropy(a, b, label_smoothing=0.2))
+    assert one(lambda a, b: functional.cross_entropy(a, b, label_smoothing=0.1)) == first

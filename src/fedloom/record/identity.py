@@ -7,6 +7,7 @@ the version of fedloom's numbers and the libraries that draw or train.
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from fedloom.simulator import Simulation
 
 HASHES = ("placement", "samples", "inputs", "first_model")
-KEYS = ("scenario", "method", "seed", "data", "n_params", "engine", "numbers", *HASHES)
+KEYS = ("scenario", "method", "seed", "data", "loss", "n_params", "engine", "numbers", *HASHES)
 """Of run.json: what the identity is made of."""
 
 
@@ -36,6 +37,7 @@ def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
         "method": method,
         "seed": simulation.seed,
         "data": data.name,
+        "loss": _loss(simulation.setting.loss) or data.loss,
         "n_params": simulation.n_params,
         "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
         "numbers": {"fedloom": NUMBERS, "numpy": _minor(np.__version__), "torch": _minor(version_of("torch"))},
@@ -66,6 +68,16 @@ def digest_of(*arrays: np.ndarray[Any, Any], text: str = "") -> str:
 def _samples(data: "Dataset") -> tuple[np.ndarray[Any, Any], ...]:
     """Those whose content is not known otherwise: of published files the hashes were compared when they were read."""
     return () if data.published else (data.x_train, data.x_test)
+
+
+def _loss(own: Callable[..., Any] | None) -> str | None:
+    """What tells a loss of one's own from others: its name and a hash of its code; None if there is none."""
+    if own is None:
+        return None
+    code = getattr(own, "__code__", None)
+    content = b"" if code is None else code.co_code + repr(code.co_consts).encode()
+    name = f"{getattr(own, '__module__', '')}.{getattr(own, '__qualname__', type(own).__qualname__)}"
+    return f"{name} {hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def _minor(version: str) -> str:

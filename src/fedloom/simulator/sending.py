@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom._random import key_of
-from fedloom.coding import Codec, Coding, difference, masked, restored
+from fedloom.coding import Codec, Coding, difference, masked, restored, with_feedback
 from fedloom.simulator.book import Model, Recipe, Row, derive
 
 UPLOAD, REPORT, FETCH, HAND_DOWN = "upload", "report", "fetch", "hand-down"
@@ -63,19 +63,15 @@ class Sending:
         return key_of(self._seed, kind, sender, number)
 
 
-def _wanted(rows: list[Row], trainable: NDArray[np.bool_] | None) -> Row:
-    """What is to be sent, of a model, its reference and, if there is one, the residual of the last message."""
+def _sent(codec: Codec, key: int, trainable: NDArray[np.bool_] | None, rows: list[Row]) -> tuple[Row, Row]:
+    """What arrives and what is left, of a model, its reference and, if there is one, the residual of the last message."""
     change = difference(rows[0], rows[1], trainable)
-    return change if len(rows) == 2 else change + rows[2]
+    return with_feedback(codec, change, rows[2] if len(rows) > 2 else np.zeros_like(change), key)
 
 
 def _arrived(codec: Codec, key: int, trainable: NDArray[np.bool_] | None) -> Recipe:
-    return lambda rows: restored(codec.coded(_wanted(rows, trainable), key), rows[1], trainable)
+    return lambda rows: restored(_sent(codec, key, trainable, rows)[0], rows[1], trainable)
 
 
 def _left_over(codec: Codec, key: int, trainable: NDArray[np.bool_] | None) -> Recipe:
-    def of(rows: list[Row]) -> Row:
-        wanted = _wanted(rows, trainable)
-        return wanted - codec.coded(wanted, key)
-
-    return of
+    return lambda rows: _sent(codec, key, trainable, rows)[1]
