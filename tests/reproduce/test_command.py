@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -238,3 +239,21 @@ def test_papers_are_called_by_their_own_titles_and_list_their_readings(name):
 def test_claims_are_tallied_by_what_they_count_as():
     assert tally([{"verdict": {"state": HOLDS}}, {"verdict": {"state": OPEN}}]) == {HOLDS: 1, OPEN: 1}
     assert find_items("csahfl:fig4a")[1][0].title.startswith("Fig. 4(a)")
+
+
+def test_an_outcome_says_whose_files_were_used(paper, run, small, tmp_path, monkeypatch):
+    task = {key: value for key, value in small["task"].items() if key != "gaussian"} | {"dataset": "svhn"}
+    item = replace(
+        paper.items[0],
+        setups=lambda scale: {"flat": Setup(scenario={**small, "task": task}, method="fedavg")},
+        judge=lambda runs: Outcome(claims=()),
+    )
+    monkeypatch.setattr(fedloom.reproduce, "find_items", lambda text: (paper, (item,)))
+    monkeypatch.setattr("fedloom.cli.reproduction.make_runs", lambda *args, **options: None)
+    monkeypatch.setattr("fedloom.cli.reproduction._report", lambda runs, path, title: path)
+    monkeypatch.setattr("fedloom.record.runs.read_run", lambda folder: SimpleNamespace(summary={"wall_s": 1.0}))
+    run("toy:one", own_data="svhn,mnist")
+    saved = json.loads((tmp_path / "out" / "toy" / "one-laptop.json").read_text())
+    assert saved["own_data"] == ["svhn"]
+    run("toy:one")
+    assert "own_data" not in json.loads((tmp_path / "out" / "toy" / "one-laptop.json").read_text())
