@@ -330,18 +330,20 @@ def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps
             dispatch = flight.load.dispatch
             sums = np.bincount(dispatch.start[flight.at], weights=values, minlength=len(dispatch.starts))
             models += list(zip(dispatch.starts, sums.tolist()))
-    jobs = []
+    jobs, arrived = [], []
     for flight, values in zip(flights, _by_flight(weights.model, flights)):
         if flight.load.arriving is None:
             jobs.append((flight.load.dispatch, flight.at, values))
         else:
-            models += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
-    merged = combine(models, jobs, steps)
-    return merged if merged.steps == steps else derive([merged], same, steps)
+            arrived += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
+    merged = combine([*models, *arrived], jobs, steps)
+    if merged.steps == steps and all(merged is not model for model, _ in arrived):
+        return merged
+    return derive([merged], same, steps)
 
 
 def same(rows: list[Row]) -> Row:
-    """The rule of a model that is another one, after more steps."""
+    """The rule of a model that is another one: what its only client sent, or as old as what it is in the place of."""
     return rows[0]
 
 

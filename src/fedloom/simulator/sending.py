@@ -112,6 +112,12 @@ class Arrived:
         return self.message.made(rows, left=False)
 
 
+def message_of(arrived: Model) -> Message:
+    """The message that a model arrives in."""
+    assert isinstance(arrived.rule, Arrived)
+    return arrived.rule.message
+
+
 @dataclass(frozen=True, eq=False)
 class LeftOver:
     """The rule of what its sender keeps of it."""
