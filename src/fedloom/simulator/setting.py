@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedloom import data
 from fedloom._random import stream
-from fedloom.coding import Coding, masked
+from fedloom.coding import Coding
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
 from fedloom.simulator.features import Features
@@ -170,19 +170,8 @@ def make_world(
         total_steps=training.total_steps,
         lr=lambda step: float(rule.rates(step, 1)[0]),
         trainable=trainable,
-        coded_bits=None if coding is None or coding.plain else coded_bits(coding, plain_bits, n_values, trainable),
+        coded_bits=None if coding is None or coding.plain else coding.bits(n_values, plain_bits, trainable),
     )
-
-
-def coded_bits(
-    coding: Coding, plain_bits: float, n_values: int, trainable: NDArray[np.bool_] | None
-) -> tuple[float, float]:
-    """Of a model of n_values numbers as it goes up and down: what its codec writes. If it is counted as another number of bits
-    than 32 for each (`model_bits`), in the same proportion."""
-    exact = [float(masked(codec, trainable).n_bits(n_values)) for codec in (coding.up, coding.down)]
-    as_it_is = 32.0 * n_values
-    up, down = exact if plain_bits == as_it_is else [plain_bits * (bits / as_it_is) for bits in exact]
-    return up, down
 
 
 def _partition(
