@@ -8,7 +8,7 @@ used. FEDLOOM_NATIVE=baseline|avx2|avx512|off overrides it.
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -68,6 +68,14 @@ def load_build() -> ModuleType:
     return baseline if chosen == "baseline" else _import(chosen)
 
 
+def _why_small(build: str) -> str:
+    """In words, why the slowest build is used, if it is."""
+    if build != "baseline":
+        return ""
+    chosen = os.environ.get("FEDLOOM_NATIVE") == build
+    return " (as FEDLOOM_NATIVE says)" if chosen else " (this processor has no AVX2, with which it is faster)"
+
+
 def _import(build: str) -> ModuleType:
     return importlib.import_module(f"fedloom.training._native_{build}")
 
@@ -108,7 +116,7 @@ def _leaves(model: "AnyModel") -> list[Leaf]:
         return leaves_of(model)
     for layer in model.layers:
         if isinstance(layer, Block):
-            raise Unsupported(f"{type(layer).__name__} is not an nn.Sequential")
+            raise Unsupported(f"it has no layer {type(layer).__name__}")
     found: list[Leaf] = []
     n_dropouts = 0
     for name, leaf in model.leaves():
@@ -166,13 +174,22 @@ def _layer(layer: Plain, here: tuple[int, ...], dropout: int) -> tuple[list[floa
 
 def _refuse_unknown(task: Task, rule: LocalRule) -> None:
     """Raise Unsupported if the task or the rule asks for what the kernels do not have."""
+    if callable(task.loss):
+        raise Unsupported(f"it has no loss of your own ({_called(task.loss)}), only cross-entropy and mse")
     if task.loss not in ("cross-entropy", "mse"):
-        named = task.loss if isinstance(task.loss, str) else "a function of your own"
-        raise Unsupported(f"its losses are cross-entropy and mse, not {named}")
+        raise Unsupported(f"it has no loss {task.loss}, only cross-entropy and mse")
+    if task.x_train.dtype.names is not None:
+        raise Unsupported(f"it takes one input, not several by name ({', '.join(task.x_train.dtype.names)})")
     if task.x_train.dtype != np.float32:
-        raise Unsupported("its inputs are numbers, not tokens or several by name")
+        raise Unsupported(f"it takes inputs that are float32 numbers, not tokens ({task.x_train.dtype})")
     if rule.optimiser is not None:
-        raise Unsupported("its optimiser is SGD")
+        make = rule.optimiser.make
+        named = f"of your own ({_called(make)})" if callable(make) else make
+        raise Unsupported(f"it has no optimiser {named}, only SGD")
+
+
+def _called(function: Callable[..., object]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 class NativeEngine:
@@ -193,6 +210,7 @@ class NativeEngine:
             _check.whole("n_workers", n_workers)
         self.n_workers = n_workers or n_cores()
         self.build = build.__name__.rsplit("_", 1)[1]
+        self.why_build = _why_small(self.build)
         samples = np.concatenate([np.asarray(part, dtype=np.int64) for part in task.parts])
         first = np.cumsum([0, *(len(part) for part in task.parts)], dtype=np.int64)
         self._core = build.Engine(
