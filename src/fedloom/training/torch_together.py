@@ -40,6 +40,13 @@ VALUE_BY_VALUE = (
 )  # fmt: skip
 """Optimisers of torch that treat every value by itself, so that they may be handed the models of all clients as one tensor."""
 
+REASONS = {
+    ".item()": "the model or the loss looks at values, by .item() or a condition",
+    "random": "the model draws random numbers by itself",
+    "captured Tensor": "the model writes into a tensor that all clients would share",
+}
+"""What torch.func complains of, by a word of its message."""
+
 Job = Sequence[int]  # client, number of steps, first step, step of the learning rate
 
 
@@ -156,7 +163,7 @@ class Together:
                 warnings.simplefilter("always")
                 found, _ = self._step(moving, still, jobs, samples)
         except Exception as error:
-            raise Unsupported(f"torch.func refuses it: {_first_sentence(error)}") from None
+            raise Unsupported(_in_words(error)) from None
         slow = [str(one.message) for one in complaints if "batching rule" in str(one.message)]
         if slow:
             raise Unsupported(f"torch.func has no rule for {slow[0].split('batching rule for ')[1].split('.')[0]}")
@@ -251,6 +258,10 @@ def _of_one_size(samples: dict[int, NDArray[np.int64]]) -> list[list[int]]:
     return [list(group) for _, group in itertools.groupby(by_size, key=lambda i: len(samples[i]))]
 
 
-def _first_sentence(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
+    """Why torch.func refuses a model or a loss."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text.split(". ")[0].rstrip(".")[:160]
+    for sign, words in REASONS.items():
+        if sign in text:
+            return words
+    return f"torch.func refuses it: {text.split('. ')[0].rstrip('.')[:160]}"
