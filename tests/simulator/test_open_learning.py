@@ -100,7 +100,7 @@ def test_a_loss_of_ones_own_is_minimised():
     )
     plain, same = final(chosen, engine="torch"), final(chosen, loss=functional.cross_entropy)
     np.testing.assert_array_equal(plain.result().row, same.result().row)
-    assert "a function of your own" in same.engine_name
+    assert "no loss of your own (cross_entropy)" in same.engine_name
 
     def smooth(output, target):
         return functional.cross_entropy(output, target, label_smoothing=0.2)
