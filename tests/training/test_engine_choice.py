@@ -109,12 +109,27 @@ REASONS = {
     ),
     "tokens": (of_tokens, RULE, "it takes inputs that are float32 numbers, not tokens (int32)"),
     "inputs": (of_two_inputs, RULE, "it takes one input, not several by name (image, words)"),
-    "optimiser": (small_task, LocalRule(optimiser=Optimiser("RAdam")), "it has no optimiser RAdam"),
+    "optimiser": (
+        small_task,
+        LocalRule(optimiser=Optimiser("RAdam")),
+        "it has no optimiser RAdam, only SGD, Adam and AdamW",
+    ),
     "own optimiser": (
         small_task,
         LocalRule(optimiser=Optimiser(own_optimiser)),
-        "it has no optimiser of your own (own_optimiser)",
+        "it has no optimiser of your own (own_optimiser), only SGD, Adam and AdamW",
     ),
+    "option": (
+        small_task,
+        LocalRule(optimiser=Optimiser("AdamW", {"amsgrad": True})),
+        "it has no option amsgrad of AdamW",
+    ),
+    "nesterov": (
+        small_task,
+        LocalRule(optimiser=Optimiser("SGD", {"momentum": 0.9, "nesterov": True})),
+        "it has no option nesterov of SGD",
+    ),
+    "eps": (small_task, LocalRule(optimiser=Optimiser("Adam", {"eps": 0.0})), "it has no Adam with eps below 1e-30"),
     "block": (
         lambda: make_task(networks.network("squeezenet", (1, 8, 8), 4, seed=0), (1, 8, 8)),
         RULE,

@@ -3,7 +3,7 @@
 An engine's name says what it is, how it goes about it and, in brackets, why not another one:
 
     native (avx512), 2 threads
-    torch, 2 processes (not native: it has no optimiser Adam, only SGD)
+    torch, 2 processes (not native: it has no optimiser RAdam, only SGD, Adam and AdamW)
     torch-cuda, 64 clients at once (not native: it has no device cuda)
 """
 

@@ -8,7 +8,7 @@ used. FEDLOOM_NATIVE=baseline|avx2|avx512|off overrides it.
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ from fedloom.training.layers import (
     ReLU,
 )
 from fedloom.training.native_chain import numbered
+from fedloom.training.native_rule import called, numbers_of
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import Tree, block_size, summation_order
 
@@ -172,37 +173,30 @@ def _layer(layer: Plain, here: tuple[int, ...], dropout: int) -> tuple[list[floa
     return [number, c, h, w, *out, *kernel, *options], (out[0], out[1], out[2])
 
 
-def _refuse_unknown(task: Task, rule: LocalRule) -> None:
-    """Raise Unsupported if the task or the rule asks for what the kernels do not have."""
+def _refuse_unknown(task: Task) -> None:
+    """Raise Unsupported if the task asks for what the kernels do not have."""
     if callable(task.loss):
-        raise Unsupported(f"it has no loss of your own ({_called(task.loss)}), only cross-entropy and mse")
+        raise Unsupported(f"it has no loss of your own ({called(task.loss)}), only cross-entropy and mse")
     if task.loss not in ("cross-entropy", "mse"):
         raise Unsupported(f"it has no loss {task.loss}, only cross-entropy and mse")
     if task.x_train.dtype.names is not None:
         raise Unsupported(f"it takes one input, not several by name ({', '.join(task.x_train.dtype.names)})")
     if task.x_train.dtype != np.float32:
         raise Unsupported(f"it takes inputs that are float32 numbers, not tokens ({task.x_train.dtype})")
-    if rule.optimiser is not None:
-        make = rule.optimiser.make
-        named = f"of your own ({_called(make)})" if callable(make) else make
-        raise Unsupported(f"it has no optimiser {named}, only SGD")
-
-
-def _called(function: Callable[..., object]) -> str:
-    return getattr(function, "__name__", type(function).__name__)
 
 
 class NativeEngine:
     """Trains and evaluates with the compiled kernels; see fedloom.training.engine for the contract.
 
-    Memory per thread: the values of one client's batch in every layer (about three times as much around a convolution), four
+    Memory per thread: the values of one client's batch in every layer (about three times as much around a convolution), five
     copies of the model at most, and four result rows; all but the rows is kept for the next call. Nothing is allocated while
     a client trains, except when its batch size changes.
     """
 
     def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:
         build = load_build()
-        _refuse_unknown(task, rule)
+        _refuse_unknown(task)
+        numbers = numbers_of(rule)
         layers = describe(task.model, task.x_train.shape[1:])
         self.task, self.rule = task, rule
         self.n_params = model_rows.n_values(task.model)
@@ -224,7 +218,7 @@ class NativeEngine:
             min(task.batch_size, max(len(part) for part in task.parts)),  # a batch is at most all that a client has
             task.drop_last,
             seed,
-            [rule.weight_decay, rule.proximal, rule.momentum, rule.clip_norm or 0.0],
+            numbers,
         )
         self._test = (_flat(task.x_test), np.ascontiguousarray(task.y_test))
         self._train = (_flat(task.x_train), np.ascontiguousarray(task.y_train))
