@@ -60,6 +60,9 @@ def test_products_on_cuda_are_of_full_precision_and_settings_are_put_back():
     with single_precision("cuda"):
         assert (cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark) == (False, True, False)
     assert (cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark) == before
+    with single_precision("cuda", cudnn=False):
+        assert not cudnn.enabled
+    assert cudnn.enabled
     with single_precision("cpu"):
         assert (cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark) == before
 

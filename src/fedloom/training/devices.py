@@ -30,15 +30,15 @@ def find_device(wanted: str) -> str:
 
 
 @contextmanager
-def single_precision(device: str) -> Iterator[None]:
+def single_precision(device: str, cudnn: bool = True) -> Iterator[None]:
     """Products of float32 as such: by itself cuDNN rounds the factors of convolutions to 10 bits, and may choose other algorithms
-    in every run. On other devices nothing is to be done."""
+    in every run. Without cuDNN: it has no gradients of LSTM layers in evaluation mode. On other devices nothing is to be done."""
     if device != "cuda":
         yield
         return
     import torch
 
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+    with torch.backends.cudnn.flags(enabled=cudnn, benchmark=False, deterministic=True, allow_tf32=False):
         yield
 
 

@@ -133,7 +133,7 @@ class TorchEngine:
     def gradient(self, rows: Rows, jobs: Sequence[tuple[int, int]]) -> Rows:
         rows = _as_rows(rows, self.n_params)
         out = np.zeros((len(jobs), self.n_params), dtype=np.float32)
-        with self._settled():
+        with self._settled(cudnn=False):
             for j, (start, client) in enumerate(jobs):
                 out[j] = self._local().gradient(torch.from_numpy(rows[start]), client)
         return out
@@ -226,9 +226,9 @@ class TorchEngine:
         return wanted, ""
 
     @contextmanager
-    def _settled(self) -> Iterator[None]:
+    def _settled(self, cudnn: bool = True) -> Iterator[None]:
         """With one thread and full precision, so that results do not depend on what else there is."""
-        with one_torch_thread(), single_precision(self.device):
+        with one_torch_thread(), single_precision(self.device, cudnn):
             yield
 
     def _workers(self, n_starts: int, n_sums: int = 0) -> Pool:
