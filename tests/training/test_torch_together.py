@@ -2,6 +2,7 @@
 the code that other devices run; and what cannot be trained at once says why."""
 
 import functools
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from fedloom.training import models, networks
 from fedloom.training.engine import Mix, NotFinite, Task
 from fedloom.training.rule import Exponential, LocalRule, Optimiser
 from fedloom.training.torch_engine import TorchEngine
-from fedloom.training.torch_together import KNOWN, VALUE_BY_VALUE, cuts, usual_number
+from fedloom.training.torch_together import VALUE_BY_VALUE, cuts, usual_number
 
 SEED = 3
 CLOSE = 1e-5  # of the update, as the native engine is to torch after one step
@@ -264,8 +265,14 @@ def test_what_cannot_be_done_at_once_is_done_one_by_one_and_says_why():
     )
 
 
-def test_every_setting_of_a_rule_is_known_or_refused():
-    assert set(LocalRule.__dataclass_fields__) == KNOWN
+@dataclass(frozen=True, kw_only=True)
+class Noisy(LocalRule):
+    noise: float = 0.0
+
+
+def test_settings_of_a_rule_that_are_not_known_are_refused_if_they_are_used():
+    assert refused(rule=Noisy(lr=0.05, noise=1.0)) == "not 8 clients at once: noise is for one client after the other"
+    assert TorchEngine(images("mlp"), Noisy(), SEED, together=8).at_once == 8
 
 
 def test_at_most_so_many_at_once_and_with_an_optimiser_only_those_of_one_rate():
