@@ -11,6 +11,7 @@ from fedloom.methods import (
     fedavg,
     fedmds,
     fedmes,
+    fednova,
     fedopt,
     fedprox,
     feduc_r,
@@ -30,6 +31,7 @@ from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method
 METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
     "fedprox": fedprox.method,
+    "fednova": fednova.method,
     "fedavgm": fedopt.fedavgm,
     "fedadam": fedopt.fedadam,
     "fedyogi": fedopt.fedyogi,

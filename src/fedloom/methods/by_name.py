@@ -2,7 +2,7 @@
 
 Every method also has the options of its coding: `up` and `down` name a codec, whose own options follow with the name of the
 way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.01:down=qsgd:down.bits=8". And those of
-fl.Waiting: "hhfl:quorum=0.5".
+fl.Waiting: "hhfl:quorum=0.5"; and `normalise`, which divides what clients changed by their steps: "csahfl:normalise=true".
 """
 
 from collections.abc import Callable, Sequence
@@ -23,16 +23,26 @@ def make_method(text: str) -> Method:
     name, *given = text.split(":") if len(text) <= options.MOST_CHARACTERS else (text,)
     coding = _those(given, lambda key: key in CODING or key.startswith(("up.", "down.")))
     waiting = _those(given, lambda key: key in WAITING)
-    own = [option for option in given if option not in (*coding, *waiting)]
+    merging = _those(given, lambda key: key == "normalise")
+    own = [option for option in given if option not in (*coding, *waiting, *merging)]
     method = options.make(":".join([name, *own]), METHODS, "method")
     if waiting:
         method = method.with_(waiting=options.make(":".join([name, *waiting]), {name: Waiting}, "method"))
+    if merging:
+        method = options.make(":".join([name, *merging]), {name: _merging(method)}, "method")
     if not coding:
         return method
     try:
         return method.with_(**_coding(coding))
     except ValueError as error:
         raise Refused(f"method {name}: {error}") from None
+
+
+def _merging(method: Method) -> Callable[..., Method]:
+    def changed(normalise: bool = False) -> Method:
+        return method.with_(normalise=normalise)
+
+    return changed
 
 
 def _those(given: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:

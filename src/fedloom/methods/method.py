@@ -16,7 +16,7 @@ from fedloom import _check
 from fedloom.coding import Coding, codec
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
-from fedloom.mixing import mean_of_aggregators
+from fedloom.mixing import by_steps, mean_of_aggregators
 from fedloom.mixing.merges import CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.weights import Floats
 from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
@@ -193,11 +193,14 @@ class Method:
 
     def with_(self, **parts: Any) -> "Method":
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
-        coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves."""
+        coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves. `normalise`: what clients
+        changed is divided by their local steps before it is merged (fedloom.mixing.nova)."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
         ways = {name: parts.pop(name) for name in CODING if name in parts}
         if ways:
             made = {name: codec(way) if isinstance(way, str) else way for name, way in ways.items()}
             parts["coding"] = replace(parts.get("coding", self.coding), **made)
+        if parts.pop("normalise", False):
+            parts["merge_edge"] = by_steps(parts.get("merge_edge", self.merge_edge))
         return replace(self, **parts)

@@ -159,7 +159,7 @@ class Regrouping:
         steps, start = local_steps[clients], np.zeros(len(clients), np.int64)
         dispatch = Dispatch([self._held.model], start, clients, steps, self._devices.practise(clients, steps))
         self._held.practised(clients, dispatch)
-        flight = Flight.of(clients, np.full(len(clients), -1), 0, np.full(len(clients), -1))
+        flight = Flight.of(clients, np.full(len(clients), -1), 0, np.full(len(clients), -1), steps)
         flight.load = Errand(dispatch)
         self.progress = flight
         return work
