@@ -52,8 +52,16 @@ def test_flat_it_is_the_published_loop_over_twenty_rounds(uneven):
     assert np.abs(plain - row).max() > 1e-3
 
 
-@pytest.mark.parametrize("pair", [("fednova", "fedavg"), ("fednova:hierarchical=true", "hierfedavg"), ("hhfl:normalise=true", "hhfl"),
-                                  ("fedat:normalise=true", "fedat"), ("fedavg:normalise=false", "fedavg")])  # fmt: skip
+PAIRS = [
+    ("fednova", "fedavg"),
+    ("fednova:hierarchical=true", "hierfedavg"),
+    ("hhfl:normalise=true", "hhfl"),
+    ("fedat:normalise=true", "fedat"),
+    ("fedavg:normalise=false", "fedavg"),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
 def test_with_equal_steps_it_is_what_it_stands_on_bit_for_bit(pair):
     name = pair[1]
     made, text = for_method(name)

@@ -193,8 +193,8 @@ class Method:
 
     def with_(self, **parts: Any) -> "Method":
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
-        coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves. `normalise`: what clients
-        changed is divided by their local steps before it is merged (fedloom.mixing.nova)."""
+        coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves.
+        `normalise`: what clients changed is divided by their local steps before it is merged (fedloom.mixing.nova)."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
         ways = {name: parts.pop(name) for name in CODING if name in parts}

@@ -18,8 +18,8 @@ class Arrivals:
     """The m updates that one aggregator merges now.
 
     client (m,); n_samples (m,) of each client; n_reached (m,): to how many aggregators the client reports;
-    steps (m,): local steps of each; staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
-    total: samples of all clients attached to the aggregator.
+    staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
+    total: samples of all clients attached to the aggregator; steps (m,): local steps that each client did.
     """
 
     client: NDArray[np.int64]

@@ -17,8 +17,8 @@ class Flight:
 
     An update is named by (client, ticket): the ticket is the number of the client's job, so that a second copy is known as
     such. left_at: the group's count of edge rounds (async: of merges) when the client left, for its staleness. host: of the
-    aggregator it was sent from. steps: local steps that it was sent to do. arrives_s: when it is back; infinite as long as that is
-    not known. at: its place in `load`, which is the driver's and never looked into: there the models are.
+    aggregator it was sent from. steps: local steps that it was sent to do. arrives_s: when it is back; infinite as long as that
+    is not known. at: its place in `load`, which is the driver's and never looked into: there the models are.
     """
 
     client: Ints
