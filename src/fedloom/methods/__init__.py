@@ -7,6 +7,7 @@ from fedloom.methods import (
     csahfl,
     dcliques,
     ddc,
+    ditto,
     fedat,
     fedavg,
     fedmds,
@@ -24,6 +25,7 @@ from fedloom.methods import (
     msfedavg,
     pacfl,
     random_clusters,
+    scaffold,
     similarity,
 )
 from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method, Start, Waiting
@@ -32,6 +34,8 @@ METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
     "fedprox": fedprox.method,
     "fednova": fednova.method,
+    "scaffold": scaffold.method,
+    "ditto": ditto.method,
     "fedavgm": fedopt.fedavgm,
     "fedadam": fedopt.fedadam,
     "fedyogi": fedopt.fedyogi,

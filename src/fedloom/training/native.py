@@ -173,6 +173,8 @@ def _refuse_unknown(task: Task, rule: LocalRule) -> None:
         raise Unsupported("its inputs are numbers, not tokens or several by name")
     if rule.optimiser is not None:
         raise Unsupported("its optimiser is SGD")
+    if rule.client is not None:
+        raise Unsupported(f"a client rule with state ({type(rule.client).__name__}) is trained by torch")
 
 
 class NativeEngine:
