@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from plain_softmax import gradients
 
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.training import rows
-from plain_softmax import gradients
 from small import for_method
 
 ROUNDS, STEPS, LR, PULL, SEED = 20, 3, 0.2, 0.5, 3

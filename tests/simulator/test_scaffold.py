@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from plain_softmax import gradients
 
 from fedloom._random import uniform_of
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.training import rows
-from plain_softmax import gradients
 from small import for_method
 
 ROUNDS, STEPS, LR, SEED = 20, 3, 0.2, 3
