@@ -73,9 +73,10 @@ def speed_of(
     if n_params > LARGE:
         usual = USUAL_FLOPS * n_workers / (6 * n_params)
         return Speed(trained_s=usual, evaluated_s=3 * usual, measured=False)
-    sample_s = _forward_s(model, samples.x[:1], clock)
-    if 3 * sample_s * batch > MEASURE_S:  # a step takes long: by what a single sample takes
-        return Speed(trained_s=n_workers / (3 * sample_s), evaluated_s=n_workers / sample_s, measured=True)
+    if _may_take_long(n_params, samples.x[:1], batch):
+        sample_s = _forward_s(model, samples.x[:1], clock)
+        if 3 * sample_s * batch > MEASURE_S:  # a step does take long: by what a single sample takes
+            return Speed(trained_s=n_workers / (3 * sample_s), evaluated_s=n_workers / sample_s, measured=True)
     n_clients = 2 * n_workers
     trained = np.arange(n_clients * batch) % len(samples.x)
     x, y = samples.x[trained], samples.y[trained]
@@ -112,6 +113,13 @@ def speed_of(
     finally:
         made.close()
     return Speed(trained_s=n_trained / trained_s, evaluated_s=n_evaluated / evaluated_s, measured=True)
+
+
+def _may_take_long(n_params: int, sample: NDArray[Any], batch: int) -> bool:
+    """Whether a step would take seconds if every value of the model met every value of a sample, more than any does; where not,
+    there is nothing to try, and torch need not be loaded for it."""
+    n_inputs = sample.size if sample.dtype.names is None else sample.nbytes
+    return 6 * n_params * n_inputs * batch > 2 * USUAL_FLOPS
 
 
 def _forward_s(model: "AnyModel", x: NDArray[Any], clock: Callable[[], float]) -> float:
