@@ -236,7 +236,9 @@ def _timeline(run: Run, cloud_round: int) -> Draw:
         y = np.array([lines[int(k)] for k in found.client])
         left = found.start_s.copy()
         for spans, (name, color) in zip(found.spans.T, ACTIVITIES.items()):
-            bars = np.stack([left, left, left + spans, left + spans, y - 0.425, y + 0.425, y + 0.425, y - 0.425], axis=1)
+            bars = np.stack(
+                [left, left, left + spans, left + spans, y - 0.425, y + 0.425, y + 0.425, y - 0.425], axis=1
+            )
             axes.add_collection(PolyCollection(bars.reshape(-1, 2, 4).swapaxes(1, 2), facecolor=color, label=name))
             left = left + spans
         axes.margins(x=0)

@@ -41,7 +41,9 @@ class Scaffold:
         return gradient + self.correction * (job.state["everybodys"] - job.state["own"])
 
     def after(self, job: Job) -> "Mapping[str, Tensor]":
-        """c_i', and what is sent of c."""
+        """c_i', and what is sent of c. Who did nothing has learnt nothing."""
+        if job.n_steps == 0:
+            return {}
         own, everybodys = job.state["own"], job.state["everybodys"]
         new = job.trained * (own - everybodys + (job.start - job.model) / job.lr_sum)
         return {"own": new, "everybodys": everybodys + (new - own)}
