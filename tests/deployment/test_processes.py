@@ -62,7 +62,7 @@ def session(leader):
 
 @pytest.mark.slow
 def test_ctrl_c_ends_everything_and_it_goes_on_with_resume(tmp_path):
-    scenario, method = for_method("hierfedavg", cloud_rounds=30)
+    scenario, method = for_method("hierfedavg", cloud_rounds=12)
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(scenario))
     command = [
         sys.executable,
@@ -153,7 +153,7 @@ def knock(folder, port):
 
 @pytest.mark.slow
 def test_a_cloud_that_is_stopped_is_not_over_and_goes_on_and_strangers_are_in_the_log(tmp_path):
-    scenario, method = for_method("hierfedavg", cloud_rounds=30)
+    scenario, method = for_method("hierfedavg", cloud_rounds=12)
     bundle = bundles(tmp_path / "all", scenario, method)
     log = tmp_path / "all" / CLOUD / "log.jsonl"
     with started(tmp_path / "all", bundle.roster) as processes:

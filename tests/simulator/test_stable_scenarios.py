@@ -16,7 +16,7 @@ METHODS = {
 }
 
 
-LONG = ("camu",)  # a minute; camu_ungated trains in the same way
+LONG = ("camu", "camu_ungated", "random_clusters")  # up to a minute; others train in the same way
 
 
 @pytest.mark.slow
