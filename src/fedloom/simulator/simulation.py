@@ -229,10 +229,9 @@ class Simulation:
 
     def _go_on_from(self, saved: Checkpoint) -> None:
         """The clock is run again, without training, up to there."""
-        width = self.n_params if self.world.layout is None else self.world.layout.width
-        if saved.models.shape[1:] != (width,):
+        if saved.models.shape[1:] != (self.setting.width,):
             raise ValueError(
-                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({width},): it "
+                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({self.setting.width},): it "
                 f"belongs to another run or version; delete it to start again"
             )
         self._computing.resume = saved
