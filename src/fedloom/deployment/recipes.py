@@ -60,6 +60,7 @@ def merged(order: Mapping[str, Any], rows: Mapping[str, Row], method: Method) ->
             n_reached=np.array(fields["n_reached"], dtype=np.int64),
             staleness=np.array(fields["staleness"], dtype=np.int64),
             total=float(fields["total"]),
+            steps=np.array(fields["steps"], dtype=np.int64),
         )
         updates = order["updates"]
         used = [rows[order["old"]["n"]], *(rows[n] for n in updates), *(rows[naming.begun(n)] for n in updates)]
