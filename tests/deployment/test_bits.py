@@ -17,6 +17,7 @@ LOCKSTEP = [
     "fedavg",
     "hierfedavg",
     "fedprox",
+    "fednova",
     "hhfl",
     "msfedavg",
     "ddc",
@@ -37,10 +38,20 @@ LOCKSTEP = [
 
 
 SERVER = ["fedavgm", "fedadam", "fedyogi"]
+STATEFUL = ["scaffold", "ditto"]
 
 
 def test_every_method_is_tried():
-    assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER]) == sorted(METHODS)
+    assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER, *STATEFUL]) == sorted(METHODS)
+
+
+@pytest.mark.parametrize("text", [*STATEFUL, "hhfl:rule=scaffold"])
+def test_a_client_rule_with_state_is_refused(text):
+    scenario, _ = for_method(text)
+    with pytest.raises(
+        ValueError, match=r"has a client rule with state \((Scaffold: own, everybodys|Ditto: personal)\)"
+    ):
+        check_runs(Scenario.model_validate(scenario), make_method(text))
 
 
 @pytest.mark.parametrize("name", SERVER)

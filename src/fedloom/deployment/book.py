@@ -162,8 +162,7 @@ class Names:
 
 def settled(model: Model) -> None:
     """Its recipe is of no use any more."""
-    model.settled = True
-    model.models, model.jobs, model.rule = [], [], None
+    model.forget()
 
 
 def of_cloud(model: Model, known: Callable[[Model], str | None]) -> bool:

@@ -304,4 +304,5 @@ def _plain(arrivals: Arrivals) -> dict[str, object]:
         "n_reached": arrivals.n_reached.tolist(),
         "staleness": arrivals.staleness.tolist(),
         "total": arrivals.total,
+        "steps": [] if arrivals.steps is None else arrivals.steps.tolist(),
     }

@@ -93,6 +93,7 @@ def merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: M
             n_reached=np.array(fields["n_reached"], dtype=np.int64),
             staleness=np.array(fields["staleness"], dtype=np.int64),
             total=float(fields["total"]),
+            steps=np.array(fields["steps"], dtype=np.int64),
         )
         updates, starts = zip(*order["updates"])
         used = [mixed(recipe, rows, method, wire) for recipe in (order["old"], *updates, *starts)]

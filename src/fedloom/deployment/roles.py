@@ -35,6 +35,7 @@ from fedloom.deployment.own import own_task
 from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
+from fedloom.deployment.stateless import check_stateless
 from fedloom.deployment.store import Store
 from fedloom.deployment.strangers import noticed
 from fedloom.deployment.took import Traffic
@@ -85,6 +86,7 @@ def check_runs(scenario: Scenario, method: Method) -> None:
         )
     check_optimiser(scenario, method)
     check_coding(method)
+    check_stateless(method)
     if scenario.evaluation.models == "devices":
         raise ValueError(
             "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"

@@ -18,6 +18,7 @@ from fedloom.deployment.clock import Stopped
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.optimisers import check_optimiser
+from fedloom.deployment.stateless import check_stateless
 from fedloom.deployment.store import Store
 from fedloom.flower import introductions
 from fedloom.flower.post import Metrics, Post
@@ -83,6 +84,7 @@ class FedLoom(Strategy):
         scenario = self.scenario
         check_optimiser(scenario, self.method)
         check_uncoded(self.method)
+        check_stateless(self.method)
         if num_rounds is not None:
             training = scenario.training.model_copy(update={"cloud_rounds": num_rounds})
             scenario = scenario.model_copy(update={"training": training})

@@ -14,6 +14,7 @@ from fedloom._random import stream
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows, CloudByRows, CloudWeights, EdgeWeights, Reports
+from fedloom.mixing.merges import MergeEdge
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
@@ -21,6 +22,7 @@ from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
 from fedloom.simulator.moments import CLOUD, Moments
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
+from fedloom.simulator.states import States
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
 
@@ -46,7 +48,7 @@ class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
     the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
+    that are coded. states: of a client rule. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -58,7 +60,8 @@ class Held:
         self.own: dict[int, Model] = {}
         self.merged: list[tuple[Model, float]] = []
         self.moments = Moments(method, first, world.trainable)
-        self.sending = Sending(method.coding, world.seed, world.trainable)
+        self.sending = Sending(method.coding, world.seed, world.coded)
+        self.states = States(world.layout)
         self.handed: dict[int, Model] = {}
         self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
         self._weights = np.zeros(0)
@@ -71,9 +74,11 @@ class Held:
         clusters = [self.clusters[c] for c in sorted(self.clusters)]
         last = [self.last[k] for k in sorted(self.last)]
         arriving = [f.load.arriving[j] for f in flights if f.load.arriving is not None for j in f.at.tolist()]
+        owned = [m for f in flights for m in f.load.dispatch.own or []]
         reports = [self._posted[n][1] for n in sorted(self._posted)]
         coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals, *reports]
-        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *self.moments.live, *coded]
+        others = [*self.moments.live, *coded, *owned, *self.states.live]
+        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *others]
 
     def regroup(self, topology: Topology) -> None:
         """New aggregators, with the cloud's model. Without a cloud, those that stay where they are keep theirs."""
@@ -190,6 +195,7 @@ class Held:
         for k in clients:
             self.last.pop(k, None)
             self.sending.forget(UPLOAD, k)
+        self.states.withdraw(clients)
 
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
@@ -197,14 +203,15 @@ class Held:
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         if part.weights is None:
-            self.edges[n] = self.moments.stepped(n, old, self._by_rows(old, part, steps))
+            merged = self.states.slowed(old, _by_rows(self._method.merge_edge, old, part, steps), part.arrivals)
+            self.edges[n] = self.moments.stepped(n, old, merged)
             return
         merged = _combined(old, flights, part.weights, steps)
         if scene.noise_std is not None and self.topology.kind == "cloud":
             client = part.arrivals.client
             when = np.concatenate([_occasion(f) for f in flights])
             merged = _noisy(self._world, merged, part.weights.model * scene.noise_std[client], client, when)
-        self.edges[n] = self.moments.stepped(n, old, merged)
+        self.edges[n] = self.moments.stepped(n, old, self.states.slowed(old, merged, part.arrivals))
 
     def post(self, n: int) -> Model:
         """Aggregator n sends its model to the cloud; what arrives of it. One that has nothing new is not sent, and one that is
@@ -283,14 +290,14 @@ class Held:
         share_of = self._method.start.share
         return edge if client not in self.last or share_of is None else _between(edge, self.last[client], share_of)
 
-    def _by_rows(self, old: Model, part: Part, steps: int) -> Model:
-        """A merge that is a function of the models: it is done when they are computed."""
-        rule, arrivals = self._method.merge_edge, part.arrivals
-        assert isinstance(rule, ByRows)
-        jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
-        results = [load.result(j) for load, j in jobs]
-        starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
-        return derive([old, *results, *starts], merge_by_rows(rule, arrivals, len(jobs)), steps)
+
+def _by_rows(rule: MergeEdge, old: Model, part: Part, steps: int) -> Model:
+    """A merge that is a function of the models: it is done when they are computed."""
+    assert isinstance(rule, ByRows)
+    jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
+    results = [load.result(j) for load, j in jobs]
+    starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
+    return derive([old, *results, *starts], merge_by_rows(rule, part.arrivals, len(jobs)), steps)
 
 
 def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) -> Model:

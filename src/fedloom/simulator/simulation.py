@@ -42,12 +42,12 @@ class Simulation:
     """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
 
     Own data, model, partition and loss (a function of outputs and targets, fedloom.training.losses) may be given; otherwise they
-    come from the scenario. In a dry run nothing is trained
-    or evaluated, and clock and ledger are the same. timeline: keep what each client did when; by default all but dry runs do, as
-    it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
-    makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). device: where torch trains (auto, cpu, cuda, mps);
-    together: how many clients at once, by default one on cpu and what fits elsewhere (fedloom.training.torch_together). carrier:
-    who trains and merges in its place, in a world where that really happens (fedloom.deployment).
+    come from the scenario. In a dry run nothing is trained or evaluated, and clock and ledger are the same. timeline: keep what
+    each client did when; by default all but dry runs do, as it grows with every round. engine: auto, native, torch, or a
+    function of (task, rule, seed) that makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). device: where
+    torch trains (auto, cpu, cuda, mps); together: how many clients at once, by default one on cpu and what fits elsewhere
+    (fedloom.training.torch_together). carrier: who trains and merges in its place, in a world where that really happens
+    (fedloom.deployment).
     """
 
     def __init__(
@@ -87,7 +87,9 @@ class Simulation:
         self._features = local if carrier is None else carrier.features(local)
         self._evaluation = None
         if self.engine is not None:
-            self._evaluation = Evaluation(self.engine, self.dataset, self.label_counts, scenario.evaluation, seed)
+            self._evaluation = Evaluation(
+                self.engine, self.dataset, self.label_counts, scenario.evaluation, seed, self.world.layout
+            )
         self.federation = self._new_federation()
         self._computing = self._new_computing()
         self.measures: list[Measures] = []
@@ -158,7 +160,7 @@ class Simulation:
             measures=self.measures,
             places=self.places,
             ledger=self.federation.ledger,
-            row=self.federation.model.row,
+            row=None if self.federation.model.row is None else self.federation.model.row[: self.n_params],
         )
 
     @functools.cached_property
@@ -219,7 +221,7 @@ class Simulation:
         return Driver(
             self.method,
             self.world,
-            Model(None if self.dry_run else rows.to_row(self.setting.model)),
+            Model(None if self.dry_run else self.setting.first_row),
             self._features,
             decisions,
             self._score,
@@ -236,9 +238,9 @@ class Simulation:
 
     def _go_on_from(self, saved: Checkpoint) -> None:
         """The clock is run again, without training, up to there."""
-        if saved.models.shape[1:] != (self.n_params,):
+        if saved.models.shape[1:] != (self.setting.width,):
             raise ValueError(
-                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({self.n_params},): it "
+                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({self.setting.width},): it "
                 f"belongs to another run or version; delete it to start again"
             )
         self._computing.resume = saved
@@ -265,6 +267,7 @@ class Simulation:
         if self._evaluation is not None:
             row = (self.federation.model if state is None else state.model).row
             assert row is not None
+            row = row[: self.n_params]
             before = time.perf_counter()
             measures |= self._evaluation.measure(row, state)
             self._evaluation_s += time.perf_counter() - before
@@ -306,6 +309,7 @@ def simulate(scenario: Scenario, method: str | Method = "hierfedavg", seed: int 
 
 
 def _looked_at(state: CloudRound) -> list[Model]:
-    """The models that are computed after a cloud round. Residuals, as each of them would keep all before it if it were not."""
+    """The models that are computed after a cloud round. Residuals and states, as each of them would keep all before it if it were
+    not."""
     shown = [state.model, *state.reported_models, *state.cluster_models, *state.device_models.values()]
-    return [*shown, *state.residuals]
+    return [*shown, *state.residuals, *state.states.values()]

@@ -14,6 +14,8 @@ OTHER_OPTIONS = (
 def numbers_of(rule: LocalRule) -> list[float]:
     """Weight decay, proximal term, momentum and clipping norm (0: none); with Adam also its betas, eps, and 1 if the decay works
     on the values and not on the gradient (AdamW)."""
+    if rule.client is not None:
+        raise Unsupported(f"it has no client rules with state ({type(rule.client).__name__})")
     decay, momentum, adam = rule.weight_decay, rule.momentum, list[float]()
     if rule.optimiser is not None:
         decay, momentum, adam = _of_torch(rule.optimiser)

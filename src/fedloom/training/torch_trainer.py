@@ -5,7 +5,7 @@ The tensors of the model are views of the vector, so that loading a start row an
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,11 +58,24 @@ class Trainer:
 
     def train(self, start: torch.Tensor, client: int, n_steps: int, first_step: int, lr_step: int) -> bool:
         """Leave the trained model in `self.row`; say whether it is finite."""
+        self.row.copy_(start)
+        self.steps(client, n_steps, first_step, lr_step)
+        return math.isfinite(self.row.sum().item())
+
+    def steps(
+        self,
+        client: int,
+        n_steps: int,
+        first_step: int,
+        lr_step: int,
+        *,
+        change: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
+        """Train what is in `self.row`. change: what a client rule makes of each gradient (P,)."""
         task, rule, params = self.task, self.rule, self.params
         model, x, y, part = self.model, self.x["train"], self.y["train"], self.parts[client]
         key = ((self.seed * 1_000_003 + client) * 1_000_003 + first_step) % 2**63
         seed_generator(self.device, key)  # for modules that draw
-        self.row.copy_(start)
         model.train()
         anchor = [p.detach().clone() for p in params] if rule.proximal else []
         velocity: list[torch.Tensor] = []
@@ -78,6 +91,8 @@ class Trainer:
             with torch.no_grad():
                 if rule.proximal:
                     step = torch._foreach_add(list(step), torch._foreach_sub(params, anchor), alpha=rule.proximal)
+                if change is not None:
+                    step = self._apart(change(self._flat(step)))
                 if rule.clip_norm is not None:
                     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(step))))
                     step = torch._foreach_mul(list(step), (rule.clip_norm / (norm + 1e-6)).clamp(max=1.0))
@@ -95,7 +110,6 @@ class Trainer:
                 else:
                     _step(optimiser, params, step, lr)
             del loss, step  # or the next step would need memory of its own
-        return math.isfinite(self.row.sum().item())
 
     def gradient(self, row: torch.Tensor, client: int) -> NDArray[np.float32]:
         """Gradient (P,) of the client's mean loss over all its samples, in evaluation mode; zero at buffers."""
@@ -109,9 +123,18 @@ class Trainer:
             loss = self.loss_of(outputs(self.model, picked(x, index)), y[index]) * (len(index) / len(part))
             grads = torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True)
             torch._foreach_add_(total, list(grads))
-        by_name = {id(p): g for p, g in zip(self.params, total)}
-        parts = [by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for _, t in model_rows.tensors(self.model)]
-        return torch.cat(parts).detach().cpu().numpy()
+        return self._flat(total).detach().cpu().numpy()
+
+    def _flat(self, of_params: Sequence[torch.Tensor]) -> torch.Tensor:
+        """(P,) of tensors for each parameter; zero at buffers."""
+        by_name = {id(p): g for p, g in zip(self.params, of_params)}
+        return torch.cat([by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for t in self._tensors])
+
+    def _apart(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """Tensors for each parameter of (P,)."""
+        parts = flat.split_with_sizes([t.numel() for t in self._tensors])
+        by_name = {id(t): part.view(t.shape) for t, part in zip(self._tensors, parts)}
+        return [by_name[id(p)] for p in self.params]
 
     def outputs(self, row: torch.Tensor, split: str) -> NDArray[np.float32]:
         """Outputs (n, outputs) on the whole split."""
