@@ -37,6 +37,7 @@ class Together:
         self.setting = make_setting(self.scenario, self.method, seed)
         self.engine, _ = make_engine(self.setting.task, self.setting.rule, seed, 1)
         self.n_params = rows.n_values(self.setting.model)
+        self.coded = {"trainable": self.setting.world.trainable}
         n_cells = self.setting.world.fleet.n_cells
         self.names = [f"edge-{c}" for c in range(n_cells)] + [
             naming.device(k) for k in range(self.scenario.fleet.n_devices)
@@ -103,7 +104,16 @@ class Together:
         store = Store(self.folder / name, RUN)
         client = naming.client_of(name)
         worker = None if client is None else Worker(client, self.setting, self.engine)
-        node = Node(name, self.method, store, self.network.link(name), self.logs[name], self.n_params, worker=worker)
+        node = Node(
+            name,
+            self.method,
+            store,
+            self.network.link(name),
+            self.logs[name],
+            self.n_params,
+            worker=worker,
+            **self.coded,
+        )
         self.nodes[name] = self.network.desks[name] = node
         await node.run()
 
@@ -111,7 +121,9 @@ class Together:
         folder = self.folder / "cloud"
         store, journal = Store(folder / "store", RUN), Journal(folder / "journal", RUN)
         waiting = replace(self.method.waiting, patience_s=self.patience_s)
-        conductor = self.conductor = Conductor(self.method, journal, store, self.n_params, waiting=waiting)
+        conductor = self.conductor = Conductor(
+            self.method, journal, store, self.n_params, waiting=waiting, **self.coded
+        )
         simulation = Simulation(self.scenario, self.method, self.seed, carrier=conductor, n_workers=1)
         station = Node(
             "cloud",
@@ -121,6 +133,7 @@ class Together:
             self.logs["cloud"],
             self.n_params,
             find=conductor.row_of,
+            **self.coded,
         )
         desk = self.network.desks["cloud"] = CloudDesk(conductor, station, self.names)
 
@@ -161,7 +174,8 @@ def recorded(scenario, method, journal, run=RUN, seed=0):
     made = make_method(method)
     path = journal / "cloud" / "journal" if journal.is_dir() else journal
     chosen = Scenario.model_validate(scenario)
-    carrier = Recorded(made, path, run, make_setting(chosen, made, seed).world.model_bits)
+    world = make_setting(chosen, made, seed).world
+    carrier = Recorded(made, path, run, up_bits=world.up_bits, down_bits=world.down_bits)
     simulation = Simulation(chosen, made, seed, n_workers=1, carrier=carrier)
     for _ in simulation.rounds():
         pass

@@ -20,10 +20,10 @@ from fedloom.deployment.journal import Journal
 from fedloom.deployment.optimisers import check_optimiser
 from fedloom.deployment.stateless import check_stateless
 from fedloom.deployment.store import Store
-from fedloom.deployment.uncoded import check_uncoded
 from fedloom.flower import introductions
 from fedloom.flower.post import Metrics, Post
 from fedloom.flower.task import Done, Task, check_own, task_of_devices, task_of_scenario
+from fedloom.flower.uncoded import check_uncoded
 from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
 from fedloom.simulator.scenarios import Scenario

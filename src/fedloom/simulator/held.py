@@ -62,6 +62,7 @@ class Held:
         self.sending = Sending(method.coding, world.seed, world.coded)
         self.states = States(world.layout)
         self.handed: dict[int, Model] = {}
+        self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
         self._weights = np.zeros(0)
         self._keep_last = keep_last or method.start.share is not None
         self._topology: Topology | None = None
@@ -73,7 +74,8 @@ class Held:
         last = [self.last[k] for k in sorted(self.last)]
         arriving = [f.load.arriving[j] for f in flights if f.load.arriving is not None for j in f.at.tolist()]
         owned = [m for f in flights for m in f.load.dispatch.own or []]
-        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals]
+        reports = [self._posted[n][1] for n in sorted(self._posted)]
+        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals, *reports]
         others = [*self.moments.live, *coded, *owned, *self.states.live]
         return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *others]
 
@@ -87,7 +89,7 @@ class Held:
             self.edges = [self.model] * n
             self.moments.forget_aggregators()
             self.sending.forget_aggregators()
-            self.handed = {}
+            self.handed, self._posted = {}, {}
         self.reported = [self.model] * n
 
     def follow(self, topology: Topology) -> None:
@@ -128,7 +130,10 @@ class Held:
 
     def lose(self, aggregators: Ints) -> None:
         """What aggregators made since they were last handed a model is gone: they have that again; without a cloud, what they
-        showed last."""
+        showed last, and of what they sent nothing is left over."""
+        for n in aggregators.tolist():
+            self.sending.forget(REPORT, n)
+            self._posted.pop(n, None)
         if self._method.cloud.exists:
             self.hand_down(aggregators)
             return
@@ -185,9 +190,10 @@ class Held:
         ]
 
     def withdraw(self, clients: Sequence[int]) -> None:
-        """What clients were sent to train is not waited for: perhaps they never did."""
+        """What clients were sent to train is not waited for: perhaps they never did, nor sent anything of it."""
         for k in clients:
             self.last.pop(k, None)
+            self.sending.forget(UPLOAD, k)
         self.states.withdraw(clients)
 
     def merge_edge(self, part: Part, scene: Scene) -> None:
@@ -206,12 +212,20 @@ class Held:
             merged = _noisy(self._world, merged, part.weights.model * scene.noise_std[client], client, when)
         self.edges[n] = self.moments.stepped(n, old, self.states.slowed(old, merged, part.arrivals))
 
-    def report(self, n: int, scene: Scene, version: int) -> None:
-        """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link. One
-        that has nothing new is not sent."""
+    def post(self, n: int) -> Model:
+        """Aggregator n sends its model to the cloud; what arrives of it. One that has nothing new is not sent, and one that is
+        under way not again."""
         model = self.edges[n]
-        if n in self.handed and model is not self.handed[n]:
-            model = self.sending.up(REPORT, n, model, self.handed[n])
+        if n not in self.handed or model is self.handed[n]:
+            return model
+        if n not in self._posted or self._posted[n][0] is not model:
+            self._posted[n] = model, self.sending.up(REPORT, n, model, self.handed[n])
+        return self._posted[n][1]
+
+    def report(self, n: int, scene: Scene, version: int) -> None:
+        """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link."""
+        model = self.post(n)
+        self._posted.pop(n, None)
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
             model = _noisy(self._world, model, scene.noise_std[[n]], head, np.array([[version, 0]]))
@@ -322,14 +336,21 @@ def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps
             dispatch = flight.load.dispatch
             sums = np.bincount(dispatch.start[flight.at], weights=values, minlength=len(dispatch.starts))
             models += list(zip(dispatch.starts, sums.tolist()))
-    jobs = []
+    jobs, arrived = [], []
     for flight, values in zip(flights, _by_flight(weights.model, flights)):
         if flight.load.arriving is None:
             jobs.append((flight.load.dispatch, flight.at, values))
         else:
-            models += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
-    merged = combine(models, jobs, steps)
-    return merged if merged.steps == steps else derive([merged], lambda rows: rows[0], steps)
+            arrived += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
+    merged = combine([*models, *arrived], jobs, steps)
+    if merged.steps == steps and all(merged is not model for model, _ in arrived):
+        return merged
+    return derive([merged], same, steps)
+
+
+def same(rows: list[Row]) -> Row:
+    """The rule of a model that is another one: what its only client sent, or as old as what it is in the place of."""
+    return rows[0]
 
 
 def _by_flight(values: Floats, flights: Sequence[Flight]) -> Sequence[Floats]:
