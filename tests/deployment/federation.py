@@ -22,7 +22,6 @@ from fedloom.deployment.worker import Worker
 from fedloom.record.checkpoints import choose_checkpoint, save_checkpoint
 from fedloom.simulator import Scenario, Simulation, make_method
 from fedloom.simulator.setting import make_setting
-from fedloom.training import rows
 from fedloom.training.choose import make_engine
 
 RUN = "0123456789abcdef0123456789abcdef"
@@ -36,8 +35,8 @@ class Together:
         self.folder, self.network = folder, network or Network()
         self.setting = make_setting(self.scenario, self.method, seed)
         self.engine, _ = make_engine(self.setting.task, self.setting.rule, seed, 1)
-        self.n_params = rows.n_values(self.setting.model)
-        self.coded = {"trainable": self.setting.world.trainable}
+        self.n_params = self.setting.width
+        self.coded = {"trainable": self.setting.world.coded}
         n_cells = self.setting.world.fleet.n_cells
         self.names = [f"edge-{c}" for c in range(n_cells)] + [
             naming.device(k) for k in range(self.scenario.fleet.n_devices)
@@ -122,7 +121,13 @@ class Together:
         store, journal = Store(folder / "store", RUN), Journal(folder / "journal", RUN)
         waiting = replace(self.method.waiting, patience_s=self.patience_s)
         conductor = self.conductor = Conductor(
-            self.method, journal, store, self.n_params, waiting=waiting, **self.coded
+            self.method,
+            journal,
+            store,
+            self.n_params,
+            waiting=waiting,
+            layout=self.setting.world.layout,
+            **self.coded,
         )
         simulation = Simulation(self.scenario, self.method, self.seed, carrier=conductor, n_workers=1)
         station = Node(
@@ -154,7 +159,7 @@ class Together:
 
         try:
             if await conduct(desk, simulation, carry_out):
-                self.row = np.array(simulation.federation.model.row)
+                self.row = np.array(simulation.result().row)
                 self.simulation = simulation
                 self.over.set()
         finally:

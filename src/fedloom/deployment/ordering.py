@@ -23,6 +23,7 @@ from fedloom.simulator.clock import Delivered
 from fedloom.simulator.held import Errand, same
 from fedloom.simulator.scene import Scene
 from fedloom.simulator.sending import FETCH, Arrived, Rounded, message_of
+from fedloom.training.state import Layout, Slowed
 
 
 class _CodedReport(NamedTuple):
@@ -35,11 +36,20 @@ class _CodedReport(NamedTuple):
 
 class Ordering:
     """job: by update, the client and ticket of its order, until it is there. late: updates that are waited for though their
-    rounds are over. features_from: the model that clients began with when they trained for a feature last."""
+    rounds are over. features_from: the model that clients began with when they trained for a feature last. layout: of the states
+    of a client rule, if there is one."""
 
-    def __init__(self, method: Method, journal: Journal, names: Names, outbox: Outbox, losses: Losses) -> None:
+    def __init__(
+        self,
+        method: Method,
+        journal: Journal,
+        names: Names,
+        outbox: Outbox,
+        losses: Losses,
+        layout: Layout | None = None,
+    ) -> None:
         self._method, self._journal, self._names, self._outbox = method, journal, names, outbox
-        self._losses = losses
+        self._losses, self._layout = losses, layout
         self.waves = Waves(lockstep=in_lockstep(method))
         self.job: dict[str, tuple[int, int]] = {}
         self.late: set[str] = set()
@@ -61,12 +71,13 @@ class Ordering:
         name, node, stations = _update(dispatch, j), naming.device(client), _stations(scene, client)
         recipe = self._recipe(start, stations, node)
         paced = {} if lasts_s is None else {"lasts_s": lasts_s, "also": self._from_all(recipe, stations)}
-        coded = self._coded(errand, j, stations, node)
+        coded = self._coded(errand, j, stations, node) | self._stateful(dispatch, j, node)
         sent = _sent(errand, j)
         self._sent_to[sent] = set(stations)
         weakref.finalize(dispatch, self._sent_to.pop, sent, None)
         if (client, ticket) in self._delivered:
             self._names.done(naming.left(name))
+            self._names.done(naming.own(name))
             return
         self.job[name] = client, ticket
         self._outbox.add(
@@ -88,8 +99,10 @@ class Ordering:
     def merge(self, part: Part, scene: Scene, model: Model) -> None:
         """A station makes a new model in place of the one before."""
         station = naming.station(scene.topology.kind, int(scene.topology.host[part.aggregator]))
-        noisy = part.weights is not None and model.rule not in (None, same)  # noise is added by the cloud, who hears it
-        target = model.models[0][0] if noisy else model
+        slowed = isinstance(model.rule, Slowed)
+        made = model.models[1][0] if slowed else model
+        noisy = part.weights is not None and made.rule not in (None, same)  # noise is added by the cloud, who hears it
+        target = made.models[0][0] if noisy else made
         jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
         order: Order = {"do": "merge"}
         if part.weights is None:
@@ -99,6 +112,11 @@ class Ordering:
         else:
             order["models"] = [[self._recipe(m, [station], station), w] for m, w in target.models]
             order["waves"] = self.waves.of(target)
+        if slowed and not noisy:
+            order |= self._slow(model, station)
+            target = model
+        if self._layout is not None:
+            order["n_params"] = self._layout.n_values
         name = self._names.give(target, station, merge=True)
         order |= {"id": f"merge-{name}", "name": name}
         if order["id"] in self._journal.confirmed:
@@ -110,6 +128,20 @@ class Ordering:
         if not self._method.edge.at_once:  # a round is over: who is still at work for it is late
             orders = (o for orders in self._outbox.waiting().values() for o in orders)
             self.late.update(o["name"] for o in orders if o["do"] == "train" and station in o["to"])
+
+    def _slow(self, model: Model, station: str) -> Order:
+        """Shared states of a client rule move by a share in a merge."""
+        assert isinstance(model.rule, Slowed)
+        old = self._recipe(model.models[0][0], [station], station)
+        return {"slow": {"old": old, "share": model.rule.share, "places": model.rule.places}}
+
+    def _stateful(self, dispatch: Dispatch, j: int, node: str) -> Order:
+        """The own states of a client: what it begins with (None: nothing yet), and as what it keeps those after the job."""
+        if dispatch.own is None:
+            return {}
+        self.waves.note(dispatch, j)
+        kept = self._names.keep(dispatch.kept(j), node, naming.own(_update(dispatch, j)))
+        return {"own": {"from": self._names.known(dispatch.own[j]), "to": kept}}
 
     def report(self, models: Sequence[Model], stations: Sequence[str]) -> set[str]:
         """Stations send what the cloud has not of these models; their names."""

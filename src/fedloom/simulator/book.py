@@ -55,7 +55,7 @@ class Dispatch:
     """m jobs that were sent out together: client (m,), n_steps (m,), first_step (m,), start (m,) into `starts`. own (m,): the own
     states that their clients begin with, if there is a client rule with state."""
 
-    __slots__ = ("__weakref__", "_results", "client", "first_step", "n_steps", "own", "start", "starts")
+    __slots__ = ("__weakref__", "_kept", "_results", "client", "first_step", "n_steps", "own", "start", "starts")
 
     def __init__(
         self,
@@ -69,12 +69,14 @@ class Dispatch:
         self.starts, self.start, self.own = starts, start, own
         self.client, self.n_steps, self.first_step = client, n_steps, first_step
         self._results: dict[int, Model] = {}
+        self._kept: dict[int, Model] = {}
 
     def kept(self, position: int) -> Model:
         """The own states of a client after one of the jobs."""
-        out = Model(settled=False)
-        out.kept = self, position
-        return out
+        if position not in self._kept:
+            out = self._kept[position] = Model(settled=False)
+            out.kept = self, position
+        return self._kept[position]
 
     def result(self, position: int) -> Model:
         """What one of the jobs gives, as a model of its own."""

@@ -44,6 +44,11 @@ class Setting:
         return self.dataset.n_outputs
 
     @property
+    def width(self) -> int:
+        """Values of a model with its shared states."""
+        return rows.n_values(self.model) if self.world.layout is None else self.world.layout.width
+
+    @property
     def first_row(self) -> NDArray[np.float32]:
         """The first model, with shared states of a client rule as they begin."""
         row, layout = rows.to_row(self.model), self.world.layout
