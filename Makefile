@@ -80,7 +80,7 @@ demo: install
 
 test:
 	@$(MAKE) --no-print-directory -j 2 setup browser network
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full"
 
 # The adapter to Flower, against a real SuperLink on loopback
 test-flower: $(FLOWER)/.ready

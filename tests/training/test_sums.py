@@ -113,8 +113,14 @@ def test_one_block_is_plain_addition_in_canonical_order():
     assert block_size(62_006) == 64 and block_size(11_000_000) == 4
 
 
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("n_jobs, n_targets", [(300, 3), (257, 90), (64, 2), (65, 1), (1, 1)])
+@pytest.mark.parametrize(
+    ("name", "n_jobs", "n_targets"),
+    [
+        pytest.param(name, *n, marks=pytest.mark.full if name == "torch" and n[0] > 250 else ())
+        for name in ENGINES
+        for n in ((300, 3), (257, 90), (64, 2), (65, 1), (1, 1))
+    ],
+)
 def test_spans_add_up_to_the_bits_of_the_whole(task, name, n_jobs, n_targets):
     engine = ENGINES[name](task, LocalRule(lr=0.1), 3, n_workers=1)
     other = ENGINES[name](task, LocalRule(lr=0.1), 3, n_workers=2)

@@ -14,6 +14,7 @@ from fedloom._random import stream
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows, CloudByRows, CloudWeights, EdgeWeights, Reports
+from fedloom.mixing.merges import MergeEdge
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
@@ -202,7 +203,7 @@ class Held:
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         if part.weights is None:
-            merged = self.states.slowed(old, self._by_rows(old, part, steps), part.arrivals)
+            merged = self.states.slowed(old, _by_rows(self._method.merge_edge, old, part, steps), part.arrivals)
             self.edges[n] = self.moments.stepped(n, old, merged)
             return
         merged = _combined(old, flights, part.weights, steps)
@@ -297,14 +298,14 @@ class Held:
 
         return derive([edge, self.last[client]], between, edge.steps)
 
-    def _by_rows(self, old: Model, part: Part, steps: int) -> Model:
-        """A merge that is a function of the models: it is done when they are computed."""
-        rule, arrivals = self._method.merge_edge, part.arrivals
-        assert isinstance(rule, ByRows)
-        jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
-        results = [load.result(j) for load, j in jobs]
-        starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
-        return derive([old, *results, *starts], merge_by_rows(rule, arrivals, len(jobs)), steps)
+
+def _by_rows(rule: MergeEdge, old: Model, part: Part, steps: int) -> Model:
+    """A merge that is a function of the models: it is done when they are computed."""
+    assert isinstance(rule, ByRows)
+    jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
+    results = [load.result(j) for load, j in jobs]
+    starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
+    return derive([old, *results, *starts], merge_by_rows(rule, part.arrivals, len(jobs)), steps)
 
 
 def _noisy(world: World, model: Model, std: Floats, device: Ints, when: Ints) -> Model:

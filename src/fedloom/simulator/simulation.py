@@ -42,9 +42,8 @@ class Simulation:
     """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
 
     Own data, model, partition and loss (a function of outputs and targets, fedloom.training.losses) may be given; otherwise they
-    come from the scenario. In a dry run nothing is trained
-    or evaluated, and clock and ledger are the same. timeline: keep what each client did when; by default all but dry runs do, as
-    it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
+    come from the scenario. In a dry run nothing is trained or evaluated, and clock and ledger are the same. timeline: keep what each
+    client did when; by default all but dry runs do, as it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
     makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). carrier: who trains and merges in its place, in
     a world where that really happens (fedloom.deployment).
     """
@@ -229,10 +228,9 @@ class Simulation:
 
     def _go_on_from(self, saved: Checkpoint) -> None:
         """The clock is run again, without training, up to there."""
-        width = self.n_params if self.world.layout is None else self.world.layout.width
-        if saved.models.shape[1:] != (width,):
+        if saved.models.shape[1:] != (self.setting.width,):
             raise ValueError(
-                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({width},): it "
+                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({self.setting.width},): it "
                 f"belongs to another run or version; delete it to start again"
             )
         self._computing.resume = saved
