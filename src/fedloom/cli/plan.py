@@ -1,6 +1,7 @@
 """`fedloom plan`: a fleet in a table, a plan of who reports to whom, and what it will take."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,7 +54,6 @@ def plan_fleet(
         if where.exists() and not where.is_dir():
             raise ValueError(f"{where} is a file; --out is the folder for the plan")
         size, model_words, fleet = _read(file, server, gradients, capacity, bandwidth_hz, model_bytes, model)
-        work = _work(size, local_steps, edge_rounds)
         stage(STAGES[1])
         chosen, own = _method(
             method,
@@ -63,8 +63,11 @@ def plan_fleet(
             exact,
             lambda k, objective: watch(f"{k} heads, objective {objective:.4f}"),
         )
+        work = _work(size, local_steps, edge_rounds, chosen.coding)
+        _check_reached(fleet, work)
         plan, sweep = _plan(fleet, chosen, work, seed, watch)
         stage(STAGES[2])
+        model_words = "; ".join(filter(None, [model_words, _coded_words(work)]))
         said = _assumptions(fleet.table, server, model_words, chosen, own, fleet.devices.link.bandwidth_hz)
         planned = _compared(file.stem, fleet, chosen, work, seed, plan, sweep, said, exact)
         stage(STAGES[3])
@@ -93,13 +96,11 @@ def _read(
     model_bytes: int | None,
     model: str | None,
 ) -> tuple[int, str, _Fleet]:
-    """Bytes of a model, where that comes from, and the fleet; refused if a device hears nobody."""
+    """Bytes of a model, where that comes from, and the fleet."""
     import numpy as np
 
     from fedloom.fleet.table import read_fleet, read_gradients
-    from fedloom.planning import devices_of, lonely_devices
-    from fedloom.planning.link_budget import DAY_S
-    from fedloom.record import plan_words
+    from fedloom.planning import devices_of
 
     table = read_fleet(file)
     rows = None if gradients is None else read_gradients(gradients, table.n_devices)
@@ -108,15 +109,28 @@ def _read(
     place = np.asarray(table.position_m.mean(axis=0)) if server is None else table.to_metres(_point(server))
     devices = devices_of(table, place, capacity=capacity, gradients=rows, bandwidth_hz=bandwidth_hz)
     size, model_words = _model_bytes(model_bytes, model, len(table.labels))
-    if lonely := lonely_devices(devices, 8.0 * size, DAY_S):
-        raise ValueError(plan_words.lonely_words(table.ids, lonely, devices, size))
     return size, model_words, _Fleet(table, devices, rows is not None)
 
 
-def _work(model_bytes: int, local_steps: int, edge_rounds: int) -> Any:
+def _work(model_bytes: int, local_steps: int, edge_rounds: int, coding: Any) -> Any:
     from fedloom.planning import Work
 
-    return Work(model_bytes=model_bytes, local_steps=local_steps, edge_rounds=edge_rounds)
+    return Work(model_bytes=model_bytes, local_steps=local_steps, edge_rounds=edge_rounds).coded(coding)
+
+
+def _largest(work: Any) -> int:
+    """Bytes of what is sent of a model, in the direction in which these are more."""
+    return max(work.up_bytes, work.down_bytes)
+
+
+def _check_reached(fleet: _Fleet, work: Any) -> None:
+    """Refuse a fleet with a device that hears nobody."""
+    from fedloom.planning import lonely_devices
+    from fedloom.planning.link_budget import DAY_S
+    from fedloom.record import plan_words
+
+    if lonely := lonely_devices(fleet.devices, 8.0 * _largest(work), DAY_S):
+        raise ValueError(plan_words.lonely_words(fleet.table.ids, lonely, fleet.devices, _largest(work)))
 
 
 def _plan(fleet: _Fleet, chosen: Any, work: Any, seed: int, watch: Callable[[str], None]) -> tuple[Any, Any]:
@@ -130,8 +144,8 @@ def _plan(fleet: _Fleet, chosen: Any, work: Any, seed: int, watch: Callable[[str
     devices, near = fleet.devices, make_method("geographic").with_(name=K_MEANS)
     sweep = k_means_plans(devices, near, work, stream(seed, "plan"), lambda k: watch(f"k-means, {k} clusters"))
     plan = sweep.plans[K_MEANS] if chosen.name == K_MEANS else make_plan(devices, chosen, work, stream(seed, "plan"))
-    if weak := weak_links(devices, plan, 8.0 * work.model_bytes, DAY_S):
-        raise ValueError(plan_words.refusal_words(fleet.table.ids, weak, plan, work.model_bytes))
+    if weak := weak_links(devices, plan, 8.0 * _largest(work), DAY_S):
+        raise ValueError(plan_words.refusal_words(fleet.table.ids, weak, plan, _largest(work)))
     return plan, sweep
 
 
@@ -163,7 +177,7 @@ def _compared(
         missing=missing_columns(table, chosen.needs, with_gradients),
         notes=[*proof, *said, *_remarks(table, devices, chosen, plan, others, sweep)],
         simple=simple,
-        warnings=_slow_links(table.ids, devices, plan, others, 8.0 * work.model_bytes),
+        warnings=_slow_links(table.ids, devices, plan, others, 8.0 * _largest(work)),
     )
 
 
@@ -213,6 +227,29 @@ def _method(
     watch: Callable[[int, float], None],
 ) -> tuple[Any, bool]:
     """The method, and whether it goes by the fleet's capacities and candidates."""
+    text, coding = _without_coding(text)
+    chosen, own = _uncoded(text, devices, alpha, candidates, exact, watch)
+    return chosen.with_(coding=coding), own
+
+
+def _without_coding(text: str) -> tuple[str, Any]:
+    """A method by name without the options of its coding, and the coding."""
+    from fedloom.simulator import make_method
+
+    name, *given = text.split(":")
+    coded = [option for option in given if re.match(r"(up|down)[.=]|feedback=", option)]
+    coding = make_method(":".join(["geographic" if name == K_MEANS else name, *coded])).coding
+    return ":".join([name, *(option for option in given if option not in coded)]), coding
+
+
+def _uncoded(
+    text: str,
+    devices: Any,
+    alpha: float | None,
+    candidates: int | None,
+    exact: bool,
+    watch: Callable[[int, float], None],
+) -> tuple[Any, bool]:
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
     from fedloom.planning import heads_by_data_and_distance, heads_in_the_middle
@@ -272,6 +309,14 @@ def _model_bytes(n_bytes: int | None, name: str | None, n_classes: int) -> tuple
         found,
         f"models have {found:,} bytes, as {name} for inputs of {'x'.join(map(str, shape))} and {outputs} classes has",
     )
+
+
+def _coded_words(work: Any) -> str:
+    from fedloom.record.plan_words import si
+
+    if work.coded_bytes is None:
+        return ""
+    return f"of a model {si(work.up_bytes, 'B')} go up and {si(work.down_bytes, 'B')} down, coded, in all plans"
 
 
 def _assumptions(

@@ -57,10 +57,10 @@ class Keeping:
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
         began_s = time.monotonic()
         row = await self._soon(name, wait_s)
-        fields = {"there": row is not None, "held_s": time.monotonic() - began_s}
+        arrays: dict[str, NDArray[Any]] = {} if row is None else {"row": row}
         if row is not None and "key" in letter.fields:
-            return Letter("row", fields, {"message": await self._message(name, row, letter)})
-        return Letter("row", fields, {} if row is None else {"row": row})
+            arrays = {"message": await self._message(name, row, letter)}
+        return Letter("row", {"there": row is not None, "held_s": time.monotonic() - began_s}, arrays)
 
     async def _message(self, name: str, row: Row, letter: Letter) -> Bytes:
         """What is sent down of a model, by the key that the letter tells: the same for all who ask with it."""

@@ -286,13 +286,12 @@ class Ordering:
         self._names.at[name].add(station)
         lost = self._losses.times[station]
         order_id = f"hold-{name}-{station}" + (f"-{lost}" if lost else "")
-        if order_id in self._journal.confirmed:
-            return
         order: Order = {"id": order_id, "do": "hold", "name": name, "from": source}
         coded = self._names.coded_of(name)
         if coded is not None and source == naming.CLOUD:
-            order |= {"of": self._names.of(coded[0]), "key": coded[1]}
-        self._outbox.add(station, order)
+            order |= {"of": self._names.of(coded[0]), "key": coded[1]}  # named also if that is not ordered again
+        if order_id not in self._journal.confirmed:
+            self._outbox.add(station, order)
 
     def _deliver(self, name: str, client: int, station: str) -> None:
         """An update is to be merged where its client has moved to."""

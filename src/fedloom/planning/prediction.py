@@ -10,12 +10,13 @@ as the protocol has it for methods that wait for everybody.
 K devices, N aggregators, C classes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.coding import Coding
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment
@@ -32,11 +33,30 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a cloud round is: local steps in an edge round, edge rounds, and bytes of a model."""
+    """What a cloud round is: local steps in an edge round, edge rounds, and bytes of a model; coded_bytes: of what goes up and
+    down of one, where that is coded."""
 
     model_bytes: int
     local_steps: int = 5
     edge_rounds: int = 5
+    coded_bytes: tuple[int, int] | None = None
+
+    @property
+    def up_bytes(self) -> int:
+        """Of what is sent up of a model."""
+        return self.model_bytes if self.coded_bytes is None else self.coded_bytes[0]
+
+    @property
+    def down_bytes(self) -> int:
+        """Of what is sent down of a model."""
+        return self.model_bytes if self.coded_bytes is None else self.coded_bytes[1]
+
+    def coded(self, coding: Coding) -> "Work":
+        """The same with models that are coded so, of 4 bytes a value."""
+        if coding.plain:
+            return self
+        up_bits, down_bits = coding.bits(max(1, round(self.model_bytes / 4)), 8.0 * self.model_bytes)
+        return replace(self, coded_bytes=(round(up_bits / 8), round(down_bits / 8)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,13 +118,14 @@ def predict(
     taking_part: Mask = np.asarray(cover.any(axis=0))
     cluster = np.where(taking_part, cover.argmax(axis=0), -1)
     head = np.where(taking_part, topology.host[cluster], -1) if topology.kind == "head" else np.full(devices.n, -1)
-    ways = exchange_of(devices, topology, head, taking_part, 8.0 * work.model_bytes, allotment.power_w)
+    bits = {"up": 8.0 * work.up_bytes, "down": 8.0 * work.down_bytes}
+    ways = exchange_of(devices, topology, head, taking_part, bits, allotment.power_w)
     work_s = _work_s(devices, ways, work)
     clock = _clock(method, cover, ways, work_s, work.edge_rounds, allotment)
     times = np.where(taking_part, clock.rounds[cluster], 0)  # (K,) edge rounds of each device
     spent = _spent(devices, ways, work, times, times * work_s)
     if topology.kind == "head":
-        _add_heads(spent, ways, topology.host, head, taking_part, times, work.model_bytes, allotment.power_w)
+        _add_heads(spent, ways, topology.host, head, taking_part, times, work, allotment.power_w)
     return Plan(
         name=method.name,
         topology=topology,
@@ -195,7 +216,8 @@ class _Spent(NamedTuple):
 
 def _spent(devices: Devices, ways: Exchange, work: Work, times: Ints, seconds: Floats) -> _Spent:
     """What devices spend as members. times (K,): edge rounds of each; seconds (K,): that it is busy in them."""
-    sent, received = (_per_client(way, times * work.model_bytes) for way in (ways.client_up, ways.client_down))
+    sent = _per_client(ways.client_up, times * work.up_bytes)
+    received = _per_client(ways.client_down, times * work.down_bytes)
     link_s = np.maximum(ways.client_down.seconds, ways.client_up.seconds)
     return _Spent(devices.power_w.copy(), link_s, seconds, _joules(ways.client_up, times), sent, received)
 
@@ -207,28 +229,29 @@ def _add_heads(
     head: Ints,
     taking_part: Mask,
     times: Ints,
-    model_bytes: int,
+    work: Work,
     power_w: Floats | None,
 ) -> None:
     """Add what heads spend: with the server, host (N,), and with their members, head (K,) of each device."""
     spent.link_s[host] = np.maximum(ways.cloud_down.seconds, ways.cloud_up.seconds)
     spent.seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
     spent.joules[host] += _joules(ways.cloud_up, 1)
-    spent.bytes_sent[host] += model_bytes
-    spent.bytes_received[host] += model_bytes
+    spent.bytes_sent[host] += work.up_bytes
+    spent.bytes_received[host] += work.down_bytes
     if power_w is not None:
         spent.power_w[host] = power_w
     members = taking_part & (head != np.arange(len(head)))  # what a head sends to them, it pays for
     np.add.at(spent.joules, head[members], _joules(ways.client_down, times)[members])
-    np.add.at(spent.bytes_sent, head[members], times[members] * model_bytes)
-    np.add.at(spent.bytes_received, head[members], times[members] * model_bytes)
+    np.add.at(spent.bytes_sent, head[members], times[members] * work.down_bytes)
+    np.add.at(spent.bytes_received, head[members], times[members] * work.up_bytes)
 
 
 def _ledger(devices: Devices, ways: Exchange, work: Work, times: Ints) -> Ledger:
     """Of the cloud round. times (K,): edge rounds of each device."""
     ledger = Ledger()
     for way, n_times in ((ways.client_down, times), (ways.client_up, times), (ways.cloud_down, 1), (ways.cloud_up, 1)):
-        _book(ledger, way, np.broadcast_to(n_times, way.seconds.shape), work.model_bytes)
+        n_bytes = work.up_bytes if way.direction == "up" else work.down_bytes
+        _book(ledger, way, np.broadcast_to(n_times, way.seconds.shape), n_bytes)
     ledger.compute(float((times * work.local_steps * devices.step_s).sum()), 0.0)
     return ledger
 

@@ -6,6 +6,8 @@ Devices send at their own power. The server sends at SERVER_W and its joules are
 K devices, N aggregators.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,11 +28,11 @@ def exchange_of(
     topology: Topology,
     head: Ints,
     taking_part: Mask,
-    bits: float,
+    bits: Mapping[str, float],
     uplink_w: Floats | None = None,
 ) -> Exchange:
     """The ways of one model as `exchange` gives them, for clients with one aggregator each, which send at their own power;
-    heads to the server with uplink_w (N,), if that is given."""
+    heads to the server with uplink_w (N,), if that is given. bits: of what goes "up" and "down" of it."""
     own, n = devices.power_w, devices.n
     if topology.kind == "cloud":
         far, none = devices.to_server_m, np.zeros(1)
@@ -55,9 +57,9 @@ def exchange_of(
     )
 
 
-def _way(direction: str, hop: str, rate_bit_s: Floats, power_w: Floats, used: Mask, bits: float) -> Way:
+def _way(direction: str, hop: str, rate_bit_s: Floats, power_w: Floats, used: Mask, bits: Mapping[str, float]) -> Way:
     """One link each (m,), of senders of `power_w` (m,)."""
-    seconds = np.where(used, radio.airtime_s(bits, rate_bit_s), 0.0)
+    seconds = np.where(used, radio.airtime_s(bits[direction], rate_bit_s), 0.0)
     links = used.astype(np.int64)
     return Way(direction, seconds, (Leg(hop, links, links, seconds, radio.energy_j(power_w, seconds)),))
 

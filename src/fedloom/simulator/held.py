@@ -3,7 +3,7 @@
 Models are handles here: what a merge gives is written down (fedloom.simulator.book) and computed when somebody looks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -288,15 +288,7 @@ class Held:
     def _between(self, client: int, edge: Model) -> Model:
         """Between the aggregator's model and what the client trained last, if it did."""
         share_of = self._method.start.share
-        if client not in self.last or share_of is None:
-            return edge
-
-        def between(rows: list[Row]) -> Floats:
-            share = share_of(rows[0], rows[1])
-            aggregators = rows[0].astype(np.float64)
-            return aggregators if share == 1.0 else share * aggregators + (1 - share) * rows[1]
-
-        return derive([edge, self.last[client]], between, edge.steps)
+        return edge if client not in self.last or share_of is None else _between(edge, self.last[client], share_of)
 
 
 def _by_rows(rule: MergeEdge, old: Model, part: Part, steps: int) -> Model:
@@ -306,6 +298,17 @@ def _by_rows(rule: MergeEdge, old: Model, part: Part, steps: int) -> Model:
     results = [load.result(j) for load, j in jobs]
     starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
     return derive([old, *results, *starts], merge_by_rows(rule, part.arrivals, len(jobs)), steps)
+
+
+def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) -> Model:
+    """Between two models, as much of the first as its share says."""
+
+    def between(rows: list[Row]) -> Floats:
+        share = share_of(rows[0], rows[1])
+        aggregators = rows[0].astype(np.float64)
+        return aggregators if share == 1.0 else share * aggregators + (1 - share) * rows[1]
+
+    return derive([edge, last], between, edge.steps)
 
 
 def _noisy(world: World, model: Model, std: Floats, device: Ints, when: Ints) -> Model:

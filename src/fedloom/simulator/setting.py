@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedloom import data
 from fedloom._random import stream
-from fedloom.coding import Coding, masked
+from fedloom.coding import Coding
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
 from fedloom.simulator.features import Features
@@ -19,7 +19,7 @@ from fedloom.training import networks, rows
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.engine import Engine, Task
 from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
-from fedloom.training.state import Layout, layout_of
+from fedloom.training.state import layout_of
 
 if TYPE_CHECKING:
     from fedloom.training.rows import AnyModel
@@ -169,10 +169,11 @@ def make_world(
     plain_bits = scenario.model_bits or 32.0 * n_values
     layout, coded = layout_of(rule.client, n_values), trainable
     coding = Coding() if coding is None else coding
-    if layout is not None and layout.width > n_values:
+    width = n_values if layout is None else layout.width
+    if layout is not None and width > n_values:
         trained = np.ones(n_values, dtype=np.bool_) if trainable is None else trainable
         trainable, coded = layout.mask(trained, of_shared=False), layout.mask(trained, of_shared=True)
-    as_it_is = coding.plain and (layout is None or layout.width == n_values)
+    as_it_is = coding.plain and width == n_values
     return World(
         fleet=fleet,
         n_samples=n_samples,
@@ -190,26 +191,10 @@ def make_world(
         lr=lambda step: float(rule.rates(step, 1)[0]),
         trainable=trainable,
         coded=coded,
-        coded_bits=None if as_it_is else coded_bits(coding, plain_bits, n_values, coded, layout),
+        coded_bits=None if as_it_is else coding.bits(width, plain_bits * (width / n_values), coded),
         layout=layout,
         trainings=1 if rule.client is None else rule.client.trainings,
     )
-
-
-def coded_bits(
-    coding: Coding,
-    plain_bits: float,
-    n_values: int,
-    coded: NDArray[np.bool_] | None,
-    layout: Layout | None = None,
-) -> tuple[float, float]:
-    """Of a model of n_values numbers, with shared states if there are some, as it goes up and down: what its codec writes. If a
-    model is counted as another number of bits than 32 for each number (`model_bits`), in the same proportion."""
-    width = n_values if layout is None else layout.width
-    exact = [float(masked(codec, coded).n_bits(width)) for codec in (coding.up, coding.down)]
-    as_it_is = 32.0 * n_values
-    up, down = exact if plain_bits == as_it_is else [plain_bits * (bits / as_it_is) for bits in exact]
-    return up, down
 
 
 def _partition(

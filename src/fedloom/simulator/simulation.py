@@ -42,10 +42,10 @@ class Simulation:
     """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
 
     Own data, model, partition and loss (a function of outputs and targets, fedloom.training.losses) may be given; otherwise they
-    come from the scenario. In a dry run nothing is trained or evaluated, and clock and ledger are the same. timeline: keep what each
-    client did when; by default all but dry runs do, as it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
-    makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). carrier: who trains and merges in its place, in
-    a world where that really happens (fedloom.deployment).
+    come from the scenario. In a dry run nothing is trained or evaluated, and clock and ledger are the same. timeline: keep what
+    each client did when; by default all but dry runs do, as it grows with every round. engine: auto, native, torch, or a
+    function of (task, rule, seed) that makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). carrier: who
+    trains and merges in its place, in a world where that really happens (fedloom.deployment).
     """
 
     def __init__(
