@@ -23,6 +23,7 @@ from fedloom.record.checkpoints import choose_checkpoint, save_checkpoint
 from fedloom.simulator import Scenario, Simulation, make_method
 from fedloom.simulator.setting import make_setting
 from fedloom.training.choose import make_engine
+from fedloom.training.native import NativeEngine
 
 RUN = "0123456789abcdef0123456789abcdef"
 
@@ -99,10 +100,16 @@ class Together:
             self.engine.close()
         return self.row
 
+    def _engine_of_a_device(self):
+        """Torch trains one job at a time, and devices are threads here."""
+        if isinstance(self.engine, NativeEngine):
+            return self.engine
+        return make_engine(self.setting.task, self.setting.rule, self.seed, 1)[0]
+
     async def _node(self, name):
         store = Store(self.folder / name, RUN)
         client = naming.client_of(name)
-        worker = None if client is None else Worker(client, self.setting, self.engine)
+        worker = None if client is None else Worker(client, self.setting, self._engine_of_a_device())
         node = Node(
             name,
             self.method,

@@ -71,7 +71,9 @@ class Ordering:
         name, node, stations = _update(dispatch, j), naming.device(client), _stations(scene, client)
         recipe = self._recipe(start, stations, node)
         paced = {} if lasts_s is None else {"lasts_s": lasts_s, "also": self._from_all(recipe, stations)}
-        coded = self._coded(errand, j, stations, node) | self._stateful(dispatch, j, node)
+        coded = self._coded(errand, j, stations, node)
+        self.waves.note(dispatch, j)
+        states = _states(self._names, dispatch, j)
         sent = _sent(errand, j)
         self._sent_to[sent] = set(stations)
         weakref.finalize(dispatch, self._sent_to.pop, sent, None)
@@ -93,14 +95,14 @@ class Ordering:
                 "begun": self._tells_start,
                 **paced,
                 **coded,
+                **states,
             },
         )
 
     def merge(self, part: Part, scene: Scene, model: Model) -> None:
         """A station makes a new model in place of the one before."""
         station = naming.station(scene.topology.kind, int(scene.topology.host[part.aggregator]))
-        slowed = isinstance(model.rule, Slowed)
-        made = model.models[1][0] if slowed else model
+        made = model.models[1][0] if isinstance(model.rule, Slowed) else model  # and then shared states move by a share
         noisy = part.weights is not None and made.rule not in (None, same)  # noise is added by the cloud, who hears it
         target = made.models[0][0] if noisy else made
         jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
@@ -112,8 +114,10 @@ class Ordering:
         else:
             order["models"] = [[self._recipe(m, [station], station), w] for m, w in target.models]
             order["waves"] = self.waves.of(target)
-        if slowed and not noisy:
-            order |= self._slow(model, station)
+        if isinstance(model.rule, Slowed) and not noisy:
+            old = self._recipe(model.models[0][0], [station], station)
+            order["slow"] = {"old": old, "share": model.rule.share, "places": model.rule.places}
+            self.waves.same(model, made)
             target = model
         if self._layout is not None:
             order["n_params"] = self._layout.n_values
@@ -128,20 +132,6 @@ class Ordering:
         if not self._method.edge.at_once:  # a round is over: who is still at work for it is late
             orders = (o for orders in self._outbox.waiting().values() for o in orders)
             self.late.update(o["name"] for o in orders if o["do"] == "train" and station in o["to"])
-
-    def _slow(self, model: Model, station: str) -> Order:
-        """Shared states of a client rule move by a share in a merge."""
-        assert isinstance(model.rule, Slowed)
-        old = self._recipe(model.models[0][0], [station], station)
-        return {"slow": {"old": old, "share": model.rule.share, "places": model.rule.places}}
-
-    def _stateful(self, dispatch: Dispatch, j: int, node: str) -> Order:
-        """The own states of a client: what it begins with (None: nothing yet), and as what it keeps those after the job."""
-        if dispatch.own is None:
-            return {}
-        self.waves.note(dispatch, j)
-        kept = self._names.keep(dispatch.kept(j), node, naming.own(_update(dispatch, j)))
-        return {"own": {"from": self._names.known(dispatch.own[j]), "to": kept}}
 
     def report(self, models: Sequence[Model], stations: Sequence[str]) -> set[str]:
         """Stations send what the cloud has not of these models; their names."""
@@ -300,6 +290,15 @@ class Ordering:
             places.add(station)
             order = {"id": f"deliver-{name}-{station}", "do": "deliver", "name": name, "to": [station]}
             self._outbox.add(naming.device(client), order)
+
+
+def _states(names: Names, dispatch: Dispatch, j: int) -> Order:
+    """The own states of a client: what it begins with (None: nothing yet), and as what it keeps those after the job."""
+    if dispatch.own is None:
+        return {}
+    node = naming.device(int(dispatch.client[j]))
+    kept = names.keep(dispatch.kept(j), node, naming.own(_update(dispatch, j)))
+    return {"own": {"from": names.known(dispatch.own[j]), "to": kept}}
 
 
 def _stations(scene: Scene, client: int) -> list[str]:

@@ -41,6 +41,11 @@ class Waves:
         if self._lockstep and dispatch.own is not None:
             self._depth[dispatch.kept(j)] = self._depth_of_job(dispatch, j)
 
+    def same(self, model: Model, other: Model) -> None:
+        """A model is as deep as another that it is made of."""
+        if self._lockstep:
+            self._depth[model] = self._depth_of(other)
+
     def looked(self) -> None:
         """All models are computed: what follows builds on them."""
         self._depth.clear()

@@ -42,7 +42,8 @@ class Worker:
         assert isinstance(self._engine, KeepsState)
         before = layout.first_own(start) if own is None else own
         itself = Mix(n_targets=1, target=one(0), job=one(0), weight=np.ones(1))
-        found = self._engine.train_with_state(start[None], jobs, itself, before[None])
+        rows = np.array([start]), np.array([before])  # copies: what is kept cannot be written, and torch minds
+        found = self._engine.train_with_state(rows[0], jobs, itself, rows[1])
         return found.sums[0].astype(np.float32), found.own[0]
 
     def feature(self, kind: str, layers: Layers, start: Row | None, result: Row | None) -> NDArray[Any]:
