@@ -85,7 +85,7 @@ def against_first(comparison: Comparison) -> dict[str, Column]:
         base, means = first.totals[name].mean, [row.totals[name].mean for row in comparison.rows]
         shares = [NEVER if mean is None or not base else f"{100 * (mean / base - 1):+.1f} %" for mean in means]
         found[AXES[name].name] = [(text if i else NEVER, False) for i, text in enumerate(shares)]
-    found[f"final {measure}"] = [
+    found[measure] = [
         (NEVER if row is first else _difference(measure, row.final, first.final), False) for row in comparison.rows
     ]
     return found

@@ -135,7 +135,7 @@ class Regrouping:
         compute_s = work * self._step_s[clients] * factor
         finish_s = compute_s + to_cloud.seconds[clients]
         if kind not in NO_MODEL:
-            model_bits = self._world.model_bits * (self._world.widening if kind == "update" else 1.0)
+            model_bits = self._world.wide_bits if kind == "update" else self._world.model_bits
             from_cloud = exchange(self._now, everyone, model_bits).client_down
             from_cloud.book(self._ledger, clients, round(model_bits / 8), a_model=False)
             finish_s = finish_s + from_cloud.seconds[clients]

@@ -58,9 +58,9 @@ class World:
         return snapshot.step_seconds(self.batch_size, self.n_samples) * self.trainings
 
     @property
-    def widening(self) -> float:
-        """Values of a row with shared states, to those of the model."""
-        return 1.0 if self.layout is None else self.layout.width / self.layout.n_values
+    def wide_bits(self) -> float:
+        """Of a model with the shared states of a client rule, as they are."""
+        return self.model_bits if self.layout is None else self.model_bits * self.layout.width / self.layout.n_values
 
     @property
     def model_bytes(self) -> int:
