@@ -229,7 +229,7 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
 
 def _shaped(network: Network, world: World, wire: Wire) -> Shaped:
     coded = None if wire.coding.plain else (8.0 * wire.up_bytes, 8.0 * wire.down_bytes)
-    return Shaped(network, world.model_bits * world.widening, 32.0 * wire.n_params, coded)
+    return Shaped(network, world.wide_bits, 32.0 * wire.n_params, coded)
 
 
 def _sizes(world: World, wire: Wire) -> dict[str, Any]:
