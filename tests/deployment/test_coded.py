@@ -13,6 +13,7 @@ from deployment.test_faults import with_faults
 from deployment.test_intruders import P, row, why_refused
 from deployment.test_lost_stations import PATIENCE_S, without
 from fedloom.coding import Coding, codec, difference, masked, restored, with_feedback
+from fedloom.coding.packing import packed
 from fedloom.deployment.coded import Wire
 from fedloom.deployment.keeping import MOST_HELD
 from fedloom.deployment.letters import Letter, decode, encode
@@ -159,7 +160,7 @@ def test_a_device_that_has_lost_what_was_left_over_is_left_out_once_and_begins_a
     assert np.array_equal(found, recorded(scenario, text, tmp_path))
 
 
-@pytest.mark.parametrize(("text", "absent"), [("hierfedavg", "edge-0"), ("ddc", "device-1"), ("hhfl", "edge-1")])
+@pytest.mark.parametrize(("text", "absent"), [("hierfedavg", "edge-0"), ("camu", "device-1"), ("hhfl", "edge-1")])
 def test_a_station_that_is_lost_begins_anew(text, absent, tmp_path):
     """`without` holds the model against that of a simulation with the recorded times."""
     found, _ = without(f"{text}{BOTH}", absent, tmp_path, comes_after=1, cloud_rounds=8)
@@ -213,6 +214,7 @@ def coded(array, name="c-1-999"):
 
 
 NAN = {f"_{11 + i}": byte for i, byte in enumerate(np.float32(np.nan).tobytes())}
+BEYOND = np.append(np.frombuffer(packed(np.append(np.arange(10), 108).astype(np.uint32), 7), np.uint8), message()[11:])
 HUGE = {f"_{11 + i}": byte for i, byte in enumerate(np.float32(3e38).tobytes())}
 CASES = {
     "a message that is too short": ("device-1", "edge-0", coded(message()[:-1]), "has 55 bytes, got 54"),
@@ -220,7 +222,7 @@ CASES = {
     "no bytes": ("device-1", "edge-0", Letter("put", {"name": "c-1-999"}), "a message of 55 bytes, got nothing"),
     "a model as it is": ("device-1", "edge-0", coded(row()), "a message of 55 bytes, got float32 of shape (108,)"),
     "bytes in two dimensions": ("device-1", "edge-0", coded(message().reshape(5, 11)), "got uint8 of shape (5, 11)"),
-    "an index out of range": ("device-1", "edge-0", coded(message(_2=0xFF, _5=0x0F, _8=0xFF, _10=0x07)), "must ascend"),
+    "an index out of range": ("device-1", "edge-0", coded(BEYOND), "must ascend"),
     "the same index twice": ("device-1", "edge-0", coded(np.where(np.arange(55) < 11, 0, message()).astype(np.uint8)), "ascend"),
     "bits behind the end": ("device-1", "edge-0", coded(message(_10=0xF8)), "must be 0"),
     "NaN": ("device-1", "edge-0", coded(message(**NAN)), "must be finite"),
@@ -260,11 +262,10 @@ def test_a_damaged_report_is_refused_and_the_right_one_taken(tmp_path):
     network = Damaging()
     found = deployed(scenario, text, tmp_path, network=network)
     assert np.array_equal(found, simulated(scenario, text))
-    nan, short, plain = network.refused[:3]
-    assert len(network.refused) == 3 * 2 * 2
-    assert "must be finite" in nan and "has 55 bytes, got 54" in short and "got float32 of shape (108,)" in plain
     logged = [line["why"] for line in network.logs["cloud"].kept if line["event"] == "refused"]
-    assert len(logged) == 12 and "must be finite" in logged[0]
+    for reason in ("must be finite", "has 55 bytes, got 54", "got float32 of shape (108,)"):
+        for said in (network.refused, logged):
+            assert sum(reason in why for why in said) == 2 * 2  # edge servers, and cloud rounds
 
 
 def test_a_device_cannot_fill_the_disk_of_a_station_with_messages(tmp_path):

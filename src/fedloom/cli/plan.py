@@ -120,7 +120,7 @@ def _work(model_bytes: int, local_steps: int, edge_rounds: int, coding: Any) -> 
 
 def _largest(work: Any) -> int:
     """Bytes of what is sent of a model, in the direction in which these are more."""
-    return max(work.up_bytes, work.down_bytes)
+    return int(max(work.up_bytes, work.down_bytes))
 
 
 def _check_reached(fleet: _Fleet, work: Any) -> None:

@@ -49,10 +49,17 @@ class Coding:
         """Models go as they are: nothing is to be done, and nothing is rounded."""
         return not (self.codes_up or self.codes_down)
 
-    def bits(self, n_values: int, plain_bits: float, trainable: NDArray[np.bool_] | None = None) -> tuple[float, float]:
+    def bits(
+        self,
+        n_values: int,
+        plain_bits: float,
+        trainable: NDArray[np.bool_] | None = None,
+        width: int | None = None,
+    ) -> tuple[float, float]:
         """Of a model of n_values numbers as it goes up and down: what its codec writes. If it is counted as another number of
-        bits than 32 for each (`model_bits`), in the same proportion. trainable (P,): what is coded, if not all."""
-        exact = [float(masked(codec, trainable).n_bits(n_values)) for codec in (self.up, self.down)]
+        bits than 32 for each (`model_bits`), in the same proportion. width: numbers with those that travel beside the model;
+        trainable (width,): what is coded, if not all."""
+        exact = [float(masked(codec, trainable).n_bits(width or n_values)) for codec in (self.up, self.down)]
         as_it_is = 32.0 * n_values
         up, down = exact if plain_bits == as_it_is else [plain_bits * (bits / as_it_is) for bits in exact]
         return up, down

@@ -239,7 +239,8 @@ def _timeline(run: Run, cloud_round: int) -> Draw:
             bars = np.stack(
                 [left, left, left + spans, left + spans, y - 0.425, y + 0.425, y + 0.425, y - 0.425], axis=1
             )
-            axes.add_collection(PolyCollection(bars.reshape(-1, 2, 4).swapaxes(1, 2), facecolor=color, label=name))
+            corners = list(bars.reshape(-1, 2, 4).swapaxes(1, 2))  # of each bar, (4, 2)
+            axes.add_collection(PolyCollection(corners, facecolor=color, label=name))
             left = left + spans
         axes.margins(x=0)
         axes.autoscale_view()

@@ -11,6 +11,7 @@ Where weights depend on the models themselves, a model is a function of the rows
 they are known.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
@@ -68,22 +69,28 @@ class Dispatch:
     ) -> None:
         self.starts, self.start, self.own = starts, start, own
         self.client, self.n_steps, self.first_step = client, n_steps, first_step
-        self._results: dict[int, Model] = {}
-        self._kept: dict[int, Model] = {}
+        self._results: weakref.WeakValueDictionary[int, Model] | None = None  # they refer to this
+        self._kept: weakref.WeakValueDictionary[int, Model] | None = None
 
     def kept(self, position: int) -> Model:
-        """The own states of a client after one of the jobs."""
-        if position not in self._kept:
-            out = self._kept[position] = Model(settled=False)
-            out.kept = self, position
-        return self._kept[position]
+        """The own states of a client after one of the jobs; the same as long as anybody refers to them."""
+        if self._kept is None:
+            self._kept = weakref.WeakValueDictionary()
+        found = self._kept.get(position)
+        if found is None:
+            found = self._kept[position] = Model(settled=False)
+            found.kept = self, position
+        return found
 
     def result(self, position: int) -> Model:
-        """What one of the jobs gives, as a model of its own."""
-        if position not in self._results:
+        """What one of the jobs gives, as a model of its own; the same one as long as anybody refers to it."""
+        if self._results is None:
+            self._results = weakref.WeakValueDictionary()
+        found = self._results.get(position)
+        if found is None:
             steps = int(self.steps_after()[position])
-            self._results[position] = combine([], [(self, np.array([position]), np.ones(1))], steps)
-        return self._results[position]
+            found = self._results[position] = combine([], [(self, np.array([position]), np.ones(1))], steps)
+        return found
 
     def starts_of(self, at: Ints) -> list[Model]:
         """The models that the jobs `at` start from, each once."""

@@ -191,7 +191,7 @@ def make_world(
         lr=lambda step: float(rule.rates(step, 1)[0]),
         trainable=trainable,
         coded=coded,
-        coded_bits=None if as_it_is else coding.bits(width, plain_bits * width / n_values, coded),
+        coded_bits=None if as_it_is else coding.bits(n_values, plain_bits, coded, width),
         layout=layout,
         trainings=1 if rule.client is None else rule.client.trainings,
     )

@@ -47,15 +47,16 @@ class Speed:
         return work.samples / self.trained_s + work.evaluated / self.evaluated_s
 
 
-def measured_speed(simulation: "Simulation", n_workers: int | None = None, engine: str = "auto") -> Speed:
+def measured_speed(simulation: "Simulation", n_workers: int | None = None, engine: str = "auto", **where: Any) -> Speed:
     """How fast this machine trains and evaluates the model of a run, by a few steps on some of its samples; of a model of which
-    even a step takes long, by a single sample; of a huge one assumed."""
+    even a step takes long, by a single sample; of a huge one assumed. where: device and together of the torch engine."""
     dataset = simulation.dataset
     batch = int(min(simulation.scenario.training.batch_size, simulation.world.n_samples.max()))
     n_workers = n_workers or n_cores()
     some = np.arange(min(dataset.n_train, 2 * n_workers * batch))
     samples = Samples(dataset.inputs("train", some), dataset.y_train[some], simulation.setting.loss or dataset.loss)
-    return speed_of(simulation.setting.model, samples, batch, replace(simulation.rule, lr=1e-9), n_workers, engine)
+    rule = replace(simulation.rule, lr=1e-9)
+    return speed_of(simulation.setting.model, samples, batch, rule, n_workers, engine, **where)
 
 
 def speed_of(
@@ -66,6 +67,7 @@ def speed_of(
     n_workers: int,
     engine: str = "auto",
     clock: Callable[[], float] = time.perf_counter,
+    **where: Any,
 ) -> Speed:
     """As above, of any model and samples. clock: seconds, `time.process_time` where a busy machine should not count and there is
     one worker."""
@@ -91,7 +93,7 @@ def speed_of(
         loss=samples.loss,
         batch_size=batch,
     )
-    made, _ = make_engine(task, rule, 0, n_workers, engine)
+    made, _ = make_engine(task, rule, 0, n_workers, engine, **where)
     row = rows.to_row(model)[None]
     try:
         trained_s = evaluated_s = 0.0
@@ -143,9 +145,10 @@ def _forward_s(model: "AnyModel", x: NDArray[Any], clock: Callable[[], float]) -
 
 
 def real_run(
-    simulation: "Simulation", clock_s: float, n_workers: int | None = None, engine: str = "auto"
+    simulation: "Simulation", clock_s: float, n_workers: int | None = None, engine: str = "auto", **where: Any
 ) -> dict[str, Any]:
-    """Of a dry run that is over and took clock_s: what the real run takes, in seconds and bytes, with the terms."""
+    """Of a dry run that is over and took clock_s: what the real run takes, in seconds and bytes, with the terms. where: device
+    and together of the torch engine."""
     place = simulation.places[-1] if simulation.places else None
     found = estimate(
         simulation.scenario,
@@ -156,7 +159,7 @@ def real_run(
         steps=simulation.federation.steps_done,
         aggregators=None if place is None else int(place.topology.cover.any(axis=1).sum()),
     )
-    speed = measured_speed(simulation, n_workers, engine)
+    speed = measured_speed(simulation, n_workers, engine, **where)
     return {
         "seconds": clock_s + speed.seconds(found.work),
         "memory_bytes": found.memory_bytes,

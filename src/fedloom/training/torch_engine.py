@@ -1,7 +1,8 @@
-"""The torch engine: any `nn.Module`, one plain loop per client, spread over worker processes.
+"""The torch engine: any `nn.Module`, one loop per client, spread over worker processes, or many clients at once on a device.
 
 Each worker owns a copy of the model (`torch_trainer`). They are forked (the data is shared, not copied; `torch_pool`); where the
-system cannot fork safely (macOS, Windows) jobs run in this process.
+system cannot fork safely (macOS, Windows) jobs run in this process. So do those on a device other than processors, and those of
+many clients at once (`torch_together`).
 """
 
 import itertools
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from fedloom import _check
 from fedloom.training import rows as model_rows
-from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, WithState, n_cores
+from fedloom.training.devices import find_device, kept_generators, single_precision
+from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, Unsupported, WithState, n_cores
 from fedloom.training.ring import RING, chunk_size
 from fedloom.training.rule import LocalRule
 from fedloom.training.state import layout_of
@@ -24,22 +26,45 @@ from fedloom.training.sums import block_size, summation_order
 from fedloom.training.torch_pool import Pool, message_cuts
 from fedloom.training.torch_states import train_with_state
 from fedloom.training.torch_sums import Entries, RangeSums
+from fedloom.training.torch_together import Together, cuts, usual_number
 from fedloom.training.torch_trainer import EVAL_BATCH, Trainer
 
 
 class TorchEngine:
-    """Trains and evaluates with torch; see fedloom.training.engine for the contract."""
+    """Trains and evaluates with torch; see fedloom.training.engine for the contract.
 
-    def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:
-        self.task, self.rule, self.seed = task, rule, seed
+    device: auto, cpu, cuda or mps (`devices`). together: clients that train at once; by default one on cpu, and on other devices
+    what fits the model's size. `at_once` is what came of it, and `why_not` says why it is 1 though more were wanted.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        rule: LocalRule,
+        seed: int,
+        n_workers: int | None = None,
+        *,
+        device: str = "cpu",
+        together: int | None = None,
+    ) -> None:
+        _check.wholes(n_workers=n_workers, together=together)
+        self.task, self.rule, self.seed, self.device = task, rule, seed, find_device(device)
         self.n_params = model_rows.n_values(task.model)
         self._layout = layout_of(rule.client, self.n_params)
-        if n_workers is not None:
-            _check.whole("n_workers", n_workers)
-        can_fork = sys.platform.startswith("linux")
-        self.n_workers = (n_workers or n_cores()) if can_fork else 1
         self._trainer: Trainer | None = None
         self._pool: Pool | None = None
+        self._together: Together | None = None
+        self.at_once, self.why_not = self._many(together)
+        can_fork = sys.platform.startswith("linux") and self.device == "cpu" and self.at_once == 1
+        self.n_workers = (n_workers or n_cores()) if can_fork else 1
+
+    @property
+    def name(self) -> str:
+        """What it is, and how it goes about it. Up to the comma or, if it begins with torch-, as a whole it decides the bits."""
+        if self.device == "cpu" and self.at_once == 1:
+            return f"torch, {self.n_workers} processes"
+        how = f"{self.at_once} clients at once" if self.at_once > 1 else "one client after the other"
+        return f"torch-{self.device}, {how}"
 
     def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
         return self._average(self._checked(starts, jobs, self.n_params), jobs, mix, None)
@@ -66,7 +91,7 @@ class TorchEngine:
         order = summation_order(jobs, mix, size)
         if self._alone(jobs):
             sums, out = RangeSums(0, width, size, len(jobs)), np.empty((mix.n_targets, width))
-            self._run(starts, jobs, order, lambda job, row: sums.add([(row, entries[job])]), states)
+            self._run(starts, jobs, order, lambda job, row: sums.add([(row.cpu(), entries[job])]), states)
             sums.write(torch.from_numpy(out))
             return out
         pool = self._workers(len(starts), mix.n_targets, len(jobs) if states is not None else 0)
@@ -114,7 +139,7 @@ class TorchEngine:
             right[m][low] = result[1]
 
         if self.n_workers == 1 or len(pieces) == 1:
-            with one_torch_thread():
+            with self._settled():
                 for i, (m, low, high) in enumerate(pieces):
                     collect(i, self._local().evaluate(torch.from_numpy(rows[m]), split, low, high))
         else:
@@ -127,14 +152,14 @@ class TorchEngine:
 
     def outputs(self, rows: Rows, split: str = "test") -> NDArray[np.float32]:
         _check.one_of("split", split, ("train", "test"))
-        with one_torch_thread():
+        with self._settled():
             found = [self._local().outputs(torch.from_numpy(row), split) for row in self._models(rows)]
         return np.stack(found)
 
     def gradient(self, rows: Rows, jobs: Sequence[tuple[int, int]]) -> Rows:
         rows = self._models(rows)
         out = np.zeros((len(jobs), self.n_params), dtype=np.float32)
-        with one_torch_thread():
+        with self._settled(cudnn=False):
             for j, (start, client) in enumerate(jobs):
                 out[j] = self._local().gradient(torch.from_numpy(rows[start]), client)
         return out
@@ -158,19 +183,38 @@ class TorchEngine:
     ) -> None:
         """Train all jobs here and hand each result to `consume` in this order."""
         diverged: list[int] = []
-        with one_torch_thread(), torch.random.fork_rng(devices=[]):
+        with self._settled(), kept_generators(self.device):
+            if self._together is not None:
+                self._run_together(self._together, starts, jobs, order, consume)
+                return
             for job, column in zip(order.tolist(), _columns(jobs, order)):
                 start, row = torch.from_numpy(starts[column[0]]), self._local().row
                 if states is None:
                     finite = self._local().train(start, *column[1:])
                 else:
                     assert self._layout is not None
-                    own = torch.from_numpy(states[0][job])
+                    start, own = start.to(self.device), torch.from_numpy(states[0][job]).to(self.device)
                     finite, after = train_with_state(self._local(), self._layout, start, own, column[1:])
                     row = torch.cat([row, after[: len(start) - len(row)]])
-                    states[1][job] = after[len(start) - self.n_params :].numpy()
+                    states[1][job] = after[len(start) - self.n_params :].cpu().numpy()
                 if not finite:
                     diverged.append(column[1])
+                consume(job, row)
+        self._refuse(diverged)
+
+    def _run_together(
+        self, many: Together, starts: Rows, jobs: Jobs, order: Ints, consume: Callable[[int, torch.Tensor], Any]
+    ) -> None:
+        """The same, many jobs at once."""
+        columns, diverged = _columns(jobs, order), list[int]()
+        where = cuts(self.rule, [column[4] for column in columns], self.at_once)
+        for low, high in itertools.pairwise(where):
+            mine = columns[low:high]
+            first = torch.from_numpy(starts[[column[0] for column in mine]]).to(self.device)
+            trained = many.train(first, [column[1:] for column in mine])
+            finite = trained.sum(dim=1).isfinite().tolist()
+            diverged += [column[1] for column, good in zip(mine, finite) if not good]
+            for job, row in zip(order[low:high].tolist(), trained.cpu()):
                 consume(job, row)
         self._refuse(diverged)
 
@@ -216,8 +260,27 @@ class TorchEngine:
 
     def _local(self) -> Trainer:
         if self._trainer is None:
-            self._trainer = Trainer(self.task, self.rule, self.seed)
+            self._trainer = Trainer(self.task, self.rule, self.seed, self.device)
         return self._trainer
+
+    def _many(self, wanted: int | None) -> tuple[int, str]:
+        """How many clients train at once; and why not more than one, if they cannot."""
+        if wanted is None:
+            wanted = 1 if self.device == "cpu" else usual_number(self.n_params)
+        if wanted == 1:
+            return 1, ""
+        try:
+            with self._settled(), kept_generators(self.device):
+                self._together = Together(self._local())
+        except Unsupported as error:
+            return 1, f"not {wanted} clients at once: {error}"
+        return wanted, ""
+
+    @contextmanager
+    def _settled(self, cudnn: bool = True) -> Iterator[None]:
+        """With one thread and full precision, so that results do not depend on what else there is."""
+        with one_torch_thread(), single_precision(self.device, cudnn):
+            yield
 
     def _workers(self, n_starts: int, n_sums: int = 0, n_own: int = 0) -> Pool:
         """The running pool; forked anew when there are more start rows, sums or own states than it has room for."""

@@ -18,7 +18,7 @@ class StatefulJob:
         self._trainer, self._job = trainer, job
         self.start, self.n_steps = start[: layout.n_values], job[1]
         self.lr_sum = float(trainer.rule.rates(job[3], job[1]).sum())
-        self.trained = torch.from_numpy(model_rows.trainable_mask(trainer.model).astype("float32"))
+        self.trained = torch.from_numpy(model_rows.trainable_mask(trainer.model).astype("float32")).to(trainer.device)
         self.state: Mapping[str, torch.Tensor] = {
             state.name: row[place]
             for row, shared in ((start, True), (own, False))
