@@ -22,8 +22,8 @@ from fedloom.deployment.worker import Worker
 from fedloom.record.checkpoints import choose_checkpoint, save_checkpoint
 from fedloom.simulator import Scenario, Simulation, make_method
 from fedloom.simulator.setting import make_setting
-from fedloom.training import rows
 from fedloom.training.choose import make_engine
+from fedloom.training.native import NativeEngine
 
 RUN = "0123456789abcdef0123456789abcdef"
 
@@ -36,8 +36,8 @@ class Together:
         self.folder, self.network = folder, network or Network()
         self.setting = make_setting(self.scenario, self.method, seed)
         self.engine, _ = make_engine(self.setting.task, self.setting.rule, seed, 1)
-        self.n_params = rows.n_values(self.setting.model)
-        self.coded = {"trainable": self.setting.world.trainable}
+        self.n_params = self.setting.width
+        self.coded = {"trainable": self.setting.world.coded}
         n_cells = self.setting.world.fleet.n_cells
         self.names = [f"edge-{c}" for c in range(n_cells)] + [
             naming.device(k) for k in range(self.scenario.fleet.n_devices)
@@ -100,10 +100,16 @@ class Together:
             self.engine.close()
         return self.row
 
+    def _engine_of_a_device(self):
+        """Torch trains one job at a time, and devices are threads here."""
+        if isinstance(self.engine, NativeEngine):
+            return self.engine
+        return make_engine(self.setting.task, self.setting.rule, self.seed, 1)[0]
+
     async def _node(self, name):
         store = Store(self.folder / name, RUN)
         client = naming.client_of(name)
-        worker = None if client is None else Worker(client, self.setting, self.engine)
+        worker = None if client is None else Worker(client, self.setting, self._engine_of_a_device())
         node = Node(
             name,
             self.method,
@@ -122,7 +128,13 @@ class Together:
         store, journal = Store(folder / "store", RUN), Journal(folder / "journal", RUN)
         waiting = replace(self.method.waiting, patience_s=self.patience_s)
         conductor = self.conductor = Conductor(
-            self.method, journal, store, self.n_params, waiting=waiting, **self.coded
+            self.method,
+            journal,
+            store,
+            self.n_params,
+            waiting=waiting,
+            layout=self.setting.world.layout,
+            **self.coded,
         )
         simulation = Simulation(self.scenario, self.method, self.seed, carrier=conductor, n_workers=1)
         station = Node(
@@ -154,7 +166,7 @@ class Together:
 
         try:
             if await conduct(desk, simulation, carry_out):
-                self.row = np.array(simulation.federation.model.row)
+                self.row = np.array(simulation.result().row)
                 self.simulation = simulation
                 self.over.set()
         finally:

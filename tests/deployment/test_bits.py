@@ -45,15 +45,6 @@ def test_every_method_is_tried():
     assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER, *STATEFUL]) == sorted(METHODS)
 
 
-@pytest.mark.parametrize("text", [*STATEFUL, "hhfl:rule=scaffold"])
-def test_a_client_rule_with_state_is_refused(text):
-    scenario, _ = for_method(text)
-    with pytest.raises(
-        ValueError, match=r"has a client rule with state \((Scaffold: own, everybodys|Ditto: personal)\)"
-    ):
-        check_runs(Scenario.model_validate(scenario), make_method(text))
-
-
 @pytest.mark.parametrize("name", SERVER)
 def test_a_server_optimiser_runs_at_the_cloud_and_is_refused_where_clients_are_averaged_several_times(name, tmp_path):
     scenario, _ = for_method(name, cloud_rounds=3)

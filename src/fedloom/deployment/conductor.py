@@ -39,13 +39,14 @@ from fedloom.simulator.features import Features
 from fedloom.simulator.held import Errand
 from fedloom.simulator.scene import Scene
 from fedloom.training.engine import Engine
+from fedloom.training.state import Layout
 
 Row = NDArray[np.float32]
 
 
 class Conductor:
     """A carrier (fedloom.simulator.carrying). waiting: for whom and how long, if not as the method says. trainable (P,): what of
-    a model is coded. bits: by the scenario, of what goes up and down of a model."""
+    a model is coded. bits: by the scenario, of what goes up and down of a model. layout: of the states of a client rule."""
 
     foreseen = False
 
@@ -59,6 +60,7 @@ class Conductor:
         waiting: Waiting | None = None,
         trainable: NDArray[np.bool_] | None = None,
         bits: tuple[float, float] | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self.method, self.store, self.journal, self.n_params = method, store, journal, n_params
         self.wire = Wire(method.coding, n_params, trainable)
@@ -68,7 +70,7 @@ class Conductor:
         self.silence = Silence(waiting or method.waiting)
         self.losses = Losses(self.silence, self.outbox, self.names)
         self.clock = WallClock(journal, self.lock, self.look_around, self._noticed)
-        self.ordering = Ordering(method, journal, self.names, self.outbox, self.losses)
+        self.ordering = Ordering(method, journal, self.names, self.outbox, self.losses, layout)
         self.reports = Reports(store, self.clock)
         self.measures = Measured(journal)
         up_bits, down_bits = bits or (8.0 * self.wire.up_bytes, 8.0 * self.wire.down_bytes)
@@ -156,6 +158,7 @@ class Conductor:
                     self.ordering.trained(order["name"])
                     if failed is None:
                         self.names.done(naming.left(order["name"]))
+                        self.names.done(naming.own(order["name"]))
                     self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
                 case "merge" | "hold" | "report":
                     if order["do"] != "report":

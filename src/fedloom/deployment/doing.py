@@ -102,11 +102,13 @@ class Doing:
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
-        row = await asyncio.to_thread(_own, partial(self._working.train, start, **steps))
+        row, own = await asyncio.to_thread(_own, partial(self._working.train, start, self._states(order), **steps))
         await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
         if order["begun"]:
             await self._keeping.hold(naming.begun(name), start)
         await self._keeping.hold(name, row)
+        if own is not None:
+            await self._keeping.hold(order["own"]["to"], own)
         if reference:
             message = await self._coded(row, reference[0], order["code"])
             await self._keeping.hold(naming.message(name), message)
@@ -114,6 +116,13 @@ class Doing:
         joules = None if before_j is None or after_j is None else max(0.0, after_j - before_j)
         took = Took(train_s=time.monotonic() - began_s, joules=joules)
         return took._replace(fetch_s=max((s for s, _ in got), default=0.0), fetched=sum(n for _, n in got))
+
+    def _states(self, order: Mapping[str, Any]) -> Row | None:
+        """The own states with which a job begins; None if there were none before."""
+        name = order["own"]["from"] if "own" in order else None
+        if name is not None and name not in self._store:
+            raise ValueError(f"{self._name} has lost {name}, the states that it kept after its last job")
+        return None if name is None else self._store[name]
 
     async def _hold(self, order: Mapping[str, Any]) -> None:
         got: list[Got] = []
@@ -242,6 +251,7 @@ def _made_by(order: Mapping[str, Any]) -> list[str]:
     """What a device makes when it trains."""
     name = order["name"]
     begun = [naming.begun(name)] if order["begun"] else []
+    begun += [order["own"]["to"]] if "own" in order else []
     if "code" not in order:
         return [name, *begun]
     kept = order["code"]["keep"]

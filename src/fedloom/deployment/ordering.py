@@ -23,6 +23,7 @@ from fedloom.simulator.clock import Delivered
 from fedloom.simulator.held import Errand, same
 from fedloom.simulator.scene import Scene
 from fedloom.simulator.sending import FETCH, Arrived, Rounded, message_of
+from fedloom.training.state import Layout, Slowed
 
 
 class _CodedReport(NamedTuple):
@@ -35,11 +36,20 @@ class _CodedReport(NamedTuple):
 
 class Ordering:
     """job: by update, the client and ticket of its order, until it is there. late: updates that are waited for though their
-    rounds are over. features_from: the model that clients began with when they trained for a feature last."""
+    rounds are over. features_from: the model that clients began with when they trained for a feature last. layout: of the states
+    of a client rule, if there is one."""
 
-    def __init__(self, method: Method, journal: Journal, names: Names, outbox: Outbox, losses: Losses) -> None:
+    def __init__(
+        self,
+        method: Method,
+        journal: Journal,
+        names: Names,
+        outbox: Outbox,
+        losses: Losses,
+        layout: Layout | None = None,
+    ) -> None:
         self._method, self._journal, self._names, self._outbox = method, journal, names, outbox
-        self._losses = losses
+        self._losses, self._layout = losses, layout
         self.waves = Waves(lockstep=in_lockstep(method))
         self.job: dict[str, tuple[int, int]] = {}
         self.late: set[str] = set()
@@ -62,11 +72,14 @@ class Ordering:
         recipe = self._recipe(start, stations, node)
         paced = {} if lasts_s is None else {"lasts_s": lasts_s, "also": self._from_all(recipe, stations)}
         coded = self._coded(errand, j, stations, node)
+        self.waves.note(dispatch, j)
+        states = _states(self._names, dispatch, j)
         sent = _sent(errand, j)
         self._sent_to[sent] = set(stations)
         weakref.finalize(dispatch, self._sent_to.pop, sent, None)
         if (client, ticket) in self._delivered:
             self._names.done(naming.left(name))
+            self._names.done(naming.own(name))
             return
         self.job[name] = client, ticket
         self._outbox.add(
@@ -82,14 +95,16 @@ class Ordering:
                 "begun": self._tells_start,
                 **paced,
                 **coded,
+                **states,
             },
         )
 
     def merge(self, part: Part, scene: Scene, model: Model) -> None:
         """A station makes a new model in place of the one before."""
         station = naming.station(scene.topology.kind, int(scene.topology.host[part.aggregator]))
-        noisy = part.weights is not None and model.rule not in (None, same)  # noise is added by the cloud, who hears it
-        target = model.models[0][0] if noisy else model
+        made = model.models[1][0] if isinstance(model.rule, Slowed) else model  # and then shared states move by a share
+        noisy = part.weights is not None and made.rule not in (None, same)  # noise is added by the cloud, who hears it
+        target = made.models[0][0] if noisy else made
         jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
         order: Order = {"do": "merge"}
         if part.weights is None:
@@ -99,6 +114,13 @@ class Ordering:
         else:
             order["models"] = [[self._recipe(m, [station], station), w] for m, w in target.models]
             order["waves"] = self.waves.of(target)
+        if isinstance(model.rule, Slowed) and not noisy:
+            old = self._recipe(model.models[0][0], [station], station)
+            order["slow"] = {"old": old, "share": model.rule.share, "places": model.rule.places}
+            self.waves.same(model, made)
+            target = model
+        if self._layout is not None:
+            order["n_params"] = self._layout.n_values
         name = self._names.give(target, station, merge=True)
         order |= {"id": f"merge-{name}", "name": name}
         if order["id"] in self._journal.confirmed:
@@ -268,6 +290,15 @@ class Ordering:
             places.add(station)
             order = {"id": f"deliver-{name}-{station}", "do": "deliver", "name": name, "to": [station]}
             self._outbox.add(naming.device(client), order)
+
+
+def _states(names: Names, dispatch: Dispatch, j: int) -> Order:
+    """The own states of a client: what it begins with (None: nothing yet), and as what it keeps those after the job."""
+    if dispatch.own is None:
+        return {}
+    node = naming.device(int(dispatch.client[j]))
+    kept = names.keep(dispatch.kept(j), node, naming.own(_update(dispatch, j)))
+    return {"own": {"from": names.known(dispatch.own[j]), "to": kept}}
 
 
 def _stations(scene: Scene, client: int) -> list[str]:

@@ -19,6 +19,7 @@ from fedloom.deployment.coded import Wire
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows
 from fedloom.simulator.held import merge_by_rows
+from fedloom.training.state import Slowed
 
 Row = NDArray[np.float32]
 Recipe = dict[str, Any]
@@ -56,8 +57,9 @@ def needed(order: Mapping[str, Any]) -> Iterable[Leaf]:
         yield from (Leaf(name, None) for name, _ in wave)
     for recipe, _ in order.get("models", []):
         yield from leaves(recipe)
-    if "old" in order:
-        yield from leaves(order["old"])
+    for with_old in (order, order.get("slow", {})):
+        if "old" in with_old:
+            yield from leaves(with_old["old"])
     for pair in order.get("updates", []):
         yield from (leaf for recipe in pair for leaf in leaves(recipe))
 
@@ -81,7 +83,17 @@ def mixed(recipe: Recipe, rows: Mapping[str, NDArray[Any]], method: Method, wire
 
 
 def merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire) -> Row:
-    """A station's merge: sums of updates wave by wave, then models; or what the method makes of the rows."""
+    """A station's merge; "slow": shared states of a client rule have moved by a share only."""
+    row = _merged(order, rows, method, wire)
+    if "slow" not in order:
+        return row
+    old = mixed(order["slow"]["old"], rows, method, wire)
+    places = tuple((int(a), int(b)) for a, b in order["slow"]["places"])
+    return Slowed(float(order["slow"]["share"]), places)([old, row]).astype(np.float32)
+
+
+def _merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire) -> Row:
+    """Sums of updates wave by wave, then models; or what the method makes of the rows."""
     if "arrivals" in order:
         rule = method.merge_edge
         if not isinstance(rule, ByRows):
@@ -102,7 +114,8 @@ def merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: M
         return mixed(order["models"][0][0], rows, method, wire)  # as the simulator does, to the sign of a zero
     total: NDArray[np.float64] = np.zeros(())
     for number, wave in enumerate(order["waves"]):
-        summed = weighted_sum([rows[name] for name, _ in wave], [weight for _, weight in wave])
+        models, weights = [rows[name] for name, _ in wave], [weight for _, weight in wave]
+        summed = weighted_sum(models, weights, order.get("n_params"))
         total = total + summed if number else summed
     return _plus(total, ((mixed(part, rows, method, wire), weight) for part, weight in order["models"]))
 

@@ -35,7 +35,7 @@ from fedloom.deployment.own import own_task
 from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
-from fedloom.deployment.stateless import check_stateless
+from fedloom.deployment.states import check_states
 from fedloom.deployment.store import Store
 from fedloom.deployment.strangers import noticed
 from fedloom.deployment.took import Traffic
@@ -51,7 +51,6 @@ from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
 from fedloom.simulator.setting import make_setting
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.world import World
-from fedloom.training import rows
 from fedloom.training.choose import make_engine
 
 OnRound = Callable[[int, dict[str, float | int] | None], None]
@@ -86,7 +85,7 @@ def check_runs(scenario: Scenario, method: Method) -> None:
         )
     check_optimiser(scenario, method)
     check_coding(method)
-    check_stateless(method)
+    check_states(method)
     if scenario.evaluation.models == "devices":
         raise ValueError(
             "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"
@@ -143,7 +142,7 @@ async def _node(role: Role) -> None:
     engine = None if client is None else make_engine(setting.task, setting.rule, bundle.seed, 1, bundle.engine)[0]
     worker = None if client is None or engine is None else Worker(client, setting, engine)
     meter = None if client is None else meter_of(bundle.meter, bundle.name)
-    n_params, trainable = rows.n_values(setting.model), setting.world.trainable
+    n_params, trainable = setting.width, setting.world.coded
     most = Wire(role.method.coding, n_params, trainable).most_bytes
     store = Store(role.folder / STATE, bundle.run)
     log("started", run=bundle.run, kept=len(store.names), damaged=store.damaged)
@@ -180,15 +179,16 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED), lambda why: log("cannot", why=why))
     own = own_task(bundle.task, bundle.name)
     setting = make_setting(role.scenario, method, bundle.seed, **own)
-    world, n_params = setting.world, rows.n_values(setting.model)
+    world, n_params = setting.world, setting.width
     conductor = Conductor(
         method,
         journal,
         store,
         n_params,
         waiting=bundle.waiting,
-        trainable=world.trainable,
+        trainable=world.coded,
         bits=(world.up_bits, world.down_bits),
+        layout=world.layout,
     )
     simulation = Simulation(
         role.scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own
@@ -209,7 +209,7 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
                 n_params,
                 find=conductor.row_of,
                 traffic=traffic,
-                trainable=world.trainable,
+                trainable=world.coded,
             )
             desk = CloudDesk(conductor, station, bundle.roster, revoked)
             async with (
@@ -229,7 +229,7 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
 
 def _shaped(network: Network, world: World, wire: Wire) -> Shaped:
     coded = None if wire.coding.plain else (8.0 * wire.up_bytes, 8.0 * wire.down_bytes)
-    return Shaped(network, world.model_bits, 32.0 * wire.n_params, coded)
+    return Shaped(network, world.wide_bits, 32.0 * wire.n_params, coded)
 
 
 def _sizes(world: World, wire: Wire) -> dict[str, Any]:
@@ -239,7 +239,7 @@ def _sizes(world: World, wire: Wire) -> dict[str, Any]:
         "down": {"counted_bytes": world.down_bytes, "carried_bytes": wire.down_bytes},
     }
     return {
-        "counted_bytes": world.model_bytes,
+        "counted_bytes": world.up_bytes if wire.coding.plain else world.model_bytes,
         "carried_bytes": 4 * wire.n_params,
         "coded": None if wire.coding.plain else coded,
     }

@@ -18,10 +18,10 @@ from fedloom.deployment.clock import Stopped
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.optimisers import check_optimiser
-from fedloom.deployment.stateless import check_stateless
 from fedloom.deployment.store import Store
 from fedloom.flower import introductions
 from fedloom.flower.post import Metrics, Post
+from fedloom.flower.stateless import check_stateless
 from fedloom.flower.task import Done, Task, check_own, task_of_devices, task_of_scenario
 from fedloom.flower.uncoded import check_uncoded
 from fedloom.methods import Method

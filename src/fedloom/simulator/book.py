@@ -56,7 +56,7 @@ class Dispatch:
     """m jobs that were sent out together: client (m,), n_steps (m,), first_step (m,), start (m,) into `starts`. own (m,): the own
     states that their clients begin with, if there is a client rule with state."""
 
-    __slots__ = ("__weakref__", "_results", "client", "first_step", "n_steps", "own", "start", "starts")
+    __slots__ = ("__weakref__", "_kept", "_results", "client", "first_step", "n_steps", "own", "start", "starts")
 
     def __init__(
         self,
@@ -70,12 +70,17 @@ class Dispatch:
         self.starts, self.start, self.own = starts, start, own
         self.client, self.n_steps, self.first_step = client, n_steps, first_step
         self._results: weakref.WeakValueDictionary[int, Model] | None = None  # they refer to this
+        self._kept: weakref.WeakValueDictionary[int, Model] | None = None
 
     def kept(self, position: int) -> Model:
-        """The own states of a client after one of the jobs."""
-        out = Model(settled=False)
-        out.kept = self, position
-        return out
+        """The own states of a client after one of the jobs; the same as long as anybody refers to them."""
+        if self._kept is None:
+            self._kept = weakref.WeakValueDictionary()
+        found = self._kept.get(position)
+        if found is None:
+            found = self._kept[position] = Model(settled=False)
+            found.kept = self, position
+        return found
 
     def result(self, position: int) -> Model:
         """What one of the jobs gives, as a model of its own; the same one as long as anybody refers to it."""

@@ -169,10 +169,11 @@ def make_world(
     plain_bits = scenario.model_bits or 32.0 * n_values
     layout, coded = layout_of(rule.client, n_values), trainable
     coding = Coding() if coding is None else coding
-    if layout is not None and layout.width > n_values:
+    width = n_values if layout is None else layout.width
+    if layout is not None and width > n_values:
         trained = np.ones(n_values, dtype=np.bool_) if trainable is None else trainable
         trainable, coded = layout.mask(trained, of_shared=False), layout.mask(trained, of_shared=True)
-    as_it_is = coding.plain and (layout is None or layout.width == n_values)
+    as_it_is = coding.plain and width == n_values
     return World(
         fleet=fleet,
         n_samples=n_samples,
@@ -190,7 +191,7 @@ def make_world(
         lr=lambda step: float(rule.rates(step, 1)[0]),
         trainable=trainable,
         coded=coded,
-        coded_bits=None if as_it_is else coding.bits(n_values, plain_bits, coded, layout.width if layout else n_values),
+        coded_bits=None if as_it_is else coding.bits(n_values, plain_bits, coded, width),
         layout=layout,
         trainings=1 if rule.client is None else rule.client.trainings,
     )

@@ -19,7 +19,7 @@ class States:
     def __init__(self, layout: Layout | None) -> None:
         self.layout = layout
         self._kept: dict[int, Model] = {}
-        self._before: dict[int, Model] = {}  # with what clients began their last jobs
+        self._before: dict[int, Model | None] = {}  # what clients had before their last jobs
 
     @property
     def kept(self) -> Mapping[int, Model]:
@@ -29,7 +29,8 @@ class States:
     @property
     def live(self) -> list[Model]:
         """What the rest of the run may refer to, in a fixed order."""
-        return [*self.kept.values(), *(self._before[k] for k in sorted(self._before))]
+        before = [self._before[k] for k in sorted(self._before)]
+        return [*self.kept.values(), *(model for model in before if model is not None)]
 
     def dispatch(self, starts: list[Model], start: Ints, clients: Ints, n_steps: Ints, first_step: Ints) -> Dispatch:
         """Jobs of clients (m,), who begin with the states that they have and have others then."""
@@ -38,15 +39,18 @@ class States:
         )
         jobs = Dispatch(starts, start, clients, n_steps, first_step, own)
         for j, k in enumerate(clients.tolist() if own is not None else []):
-            assert own is not None
-            self._before[k], self._kept[k] = own[j], jobs.kept(j)
+            self._before[k], self._kept[k] = self._kept.get(k), jobs.kept(j)
         return jobs
 
     def withdraw(self, clients: Sequence[int]) -> None:
-        """What clients were sent to do is not waited for: they have the states that they began with."""
+        """What clients were sent to do is not waited for: they have the states that they had before, if they had any."""
         for k in clients:
             if k in self._before:
-                self._kept[k] = self._before.pop(k)
+                before = self._before.pop(k)
+                if before is None:
+                    del self._kept[k]
+                else:
+                    self._kept[k] = before
 
     def slowed(self, old: Model, merged: Model, arrivals: Arrivals) -> Model:
         """The merged model of an aggregator, with shared states that have moved by the share of its samples that was merged."""

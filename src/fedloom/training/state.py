@@ -147,20 +147,11 @@ class Layout:
         nothing = np.zeros(0, dtype=np.float32)
         return np.concatenate([nothing, *(self._first(s, row[: self.n_values]) for s, _ in self.places(shared=False))])
 
-    def by_share(self, share: float) -> Callable[[list[Row]], NDArray[np.floating]] | None:
+    def by_share(self, share: float) -> "Slowed | None":
         """The recipe of an aggregator's new row, of its old and its merged one, if clients with this share of its samples were
         merged; None if that is the merged one."""
-        moved = [place for state, place in self.places(shared=True) if state.by_share]
-        if not moved or share >= 1:
-            return None
-
-        def slowed(rows: list[Row]) -> NDArray[np.floating]:
-            old, merged = rows[0].astype(np.float64), rows[1].astype(np.float64)
-            for place in moved:
-                merged[place] = old[place] + share * (merged[place] - old[place])
-            return merged
-
-        return slowed
+        moved = tuple((place.start, place.stop) for state, place in self.places(shared=True) if state.by_share)
+        return Slowed(share, moved) if moved and share < 1 else None
 
     def mask(self, trained: NDArray[np.bool_], of_shared: bool) -> NDArray[np.bool_]:
         """(width,) of trained (P,), with one answer for all shared values."""
@@ -168,6 +159,20 @@ class Layout:
 
     def _first(self, state: State, row: Row) -> Row:
         return row if state.begins == "model" else np.zeros(self.size(state), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class Slowed:
+    """The rule of a row that has moved from an old to a merged one, but by a share only in some places, each from .. to."""
+
+    share: float
+    places: tuple[tuple[int, int], ...]
+
+    def __call__(self, rows: list[Row]) -> NDArray[np.floating]:
+        old, merged = rows[0].astype(np.float64), rows[1].astype(np.float64)
+        for a, b in self.places:
+            merged[a:b] = old[a:b] + self.share * (merged[a:b] - old[a:b])
+        return merged
 
 
 def layout_of(rule: ClientRule | None, n_values: int) -> Layout | None:

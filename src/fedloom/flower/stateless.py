@@ -1,4 +1,4 @@
-"""Real devices keep no states of client rules."""
+"""Flower's devices keep no states of client rules."""
 
 from fedloom.methods import Method
 
@@ -8,6 +8,6 @@ def check_stateless(method: Method) -> None:
     if method.local.rule is not None:
         states = ", ".join(state.name for state in method.local.rule.states)
         raise ValueError(
-            f"{method.name} has a client rule with state ({type(method.local.rule).__name__}: {states}), and that is simulated "
-            "only: real devices keep no states; leave rule out"
+            f"{method.name} has a client rule with state ({type(method.local.rule).__name__}: {states}), and clients of Flower "
+            "keep none; leave rule out, or deploy it with `fedloom deploy`"
         )
