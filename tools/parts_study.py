@@ -79,7 +79,7 @@ def page(runs: dict[str, dict[str, Any]]) -> str:
         "",
         "One part of a method is exchanged, and all else stays: data, fleet, seeds, learning rate. Differences are paired over "
         f"{len(SEEDS)} seeds, with 95 % intervals; **bold** where the interval excludes zero. Accuracy is that of the global "
-        "model at equal local steps, in points. Nothing was tuned: a learning rate that suits the mean need not suit another part. "
+        "model at equal local steps, in points. Nothing was tuned: a rate that suits the mean need not suit another part. "
         "Made by `python tools/parts_study.py` from runs whose figures are in docs/parts.json.",
     ]
     for base, scenario in BASES.items():
