@@ -230,8 +230,8 @@ def _method(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> 
     if name == K_MEANS and options:
         raise ValueError(f"k-means in a plan tries all numbers of clusters and has no options; got {options!r}")
     if name == "camu":  # a real radio has its power, and all joules count
-        given = {option.partition("=")[0] for option in options.split(":")}
-        more = [f"{option}=true" for option in ("own_power", "link_energy") if option not in given]
+        said = {option.partition("=")[0] for option in options.split(":")}
+        more = [f"{option}=true" for option in ("own_power", "link_energy") if option not in said]
         text = ":".join([name, *filter(None, options.split(":")), *more])
     chosen = make_method("geographic" if name == K_MEANS else text)
     if name == "ddc":

@@ -180,8 +180,7 @@ def _opening(reach: Reach, price: Floats, now: Opened) -> Floats:
     saved = np.maximum(now.pays[:, None] - price, 0.0)
     saved[~member] = 0.0
     saved[:, 0] = 0.0
-    found = np.bincount(reach.index.ravel(), saved.ravel(), len(price))
-    found = found + now.pays - reach.prices.cloud_j
+    found = np.bincount(reach.index.ravel(), saved.ravel(), len(price)) + now.pays - reach.prices.cloud_j
     return np.where(member & np.isfinite(price[:, 0]), found, -np.inf)
 
 

@@ -186,7 +186,7 @@ class _Search:
 
     def _within(self, which: str, limit: float, limits: Limits, begin: list[Mask]) -> Opened | None:
         """Of least energy within a limit, from the first start that finds heads for everybody; None if none does."""
-        limits = replace(limits, **{which: limit})
+        limits = replace(limits, seconds=limit) if which == "seconds" else replace(limits, drain=limit)
         price = prices_within(self.reach, limits)
         if not np.isfinite(price).any(axis=1).all():
             return None

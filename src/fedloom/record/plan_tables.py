@@ -243,7 +243,7 @@ def choice_rows(planned: Planned) -> list[Row]:
         if planned.table.battery_j is not None:
             row["rounds of the first battery"] = f"{1 / figures.battery:,.0f}" if figures.battery > 0 else "-"
         if planned.devices.label_counts.any():
-            row["imbalance"] = f"{figures.balance:.3f}"
+            row["imbalance"] = f"{round(figures.balance, 4):.3f}"
         rows.append(row)
     return rows
 
