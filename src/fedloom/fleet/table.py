@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from fedloom.fleet.placement import FAR_M
 from fedloom.fleet.table_cells import Cells, listed, read_cells
 from fedloom.gate import Refused, shown
+from fedloom.gate.child import Child
 from fedloom.gate.table_text import number
 from fedloom.gate.words import one_line
 from fedloom.radio import dbm_to_w
@@ -152,10 +153,11 @@ class FleetTable:
         return round(float(latitude), 7), round(float(longitude), 7)
 
 
-def read_fleet(path: str | Path) -> FleetTable:
-    """The fleet in a CSV or Parquet file; what is wrong with it is said with its line and column."""
+def read_fleet(path: str | Path, child: Child | None = None) -> FleetTable:
+    """The fleet in a CSV or Parquet file; what is wrong with it is said with its line and column. child: a reader of Parquet
+    files that runs already, for many files."""
     meaning = {other: name for name, others in NAMES.items() for other in (name, *others)}
-    cells = read_cells(Path(path), meaning, LABEL)
+    cells = read_cells(Path(path), meaning, LABEL, child)
     table = {name: _numbers(cells, name) for name in cells.header if _is_number(name)}
     position, origin = _positions(cells, table)
     for one, other in (

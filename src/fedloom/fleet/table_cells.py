@@ -4,16 +4,14 @@ A cell of a Parquet file is written as it would stand in a CSV file, so that bot
 the same words.
 """
 
-import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fedloom.fleet.placement import MOST_DEVICES
-from fedloom.gate import Refused, files, shown, table_text
-from fedloom.gate.table_text import MOST_COLUMNS
+from fedloom.gate import Refused, files, parquet, shown, table_text
+from fedloom.gate.child import Child
 from fedloom.gate.words import one_line
 
 WHAT = "a fleet, a table of devices"
@@ -36,10 +34,11 @@ class Cells:
         return [row[i] for row in self.rows]
 
 
-def read_cells(file: Path, meaning: Mapping[str, str], kept: str) -> Cells:
-    """meaning: of names in lower case; kept: those that begin with it stand for themselves."""
+def read_cells(file: Path, meaning: Mapping[str, str], kept: str, child: Child | None = None) -> Cells:
+    """meaning: of names in lower case; kept: those that begin with it stand for themselves. child: a reader of Parquet files
+    that runs already."""
     try:
-        found = _parquet(file) if file.suffix.lower() == ".parquet" else _csv(file)
+        found = _parquet(file, child) if file.suffix.lower() == ".parquet" else _csv(file)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {file}; give the path of the fleet") from None
     names = [meaning.get(n.lower(), n.lower() if n.lower().startswith(kept) else n) for n in found.header]
@@ -74,50 +73,15 @@ def _csv(file: Path) -> Cells:
     return Cells(file=file, header=header, rows=rows, where=where, first="line 1")
 
 
-def _parquet(file: Path) -> Cells:
-    import polars as pl  # takes long to import
-
-    data = files.read_bytes(file, WHAT)
-    try:
-        schema = pl.read_parquet_schema(io.BytesIO(data))
-        _check_schema(file, schema)
-        table = pl.read_parquet(io.BytesIO(data), n_rows=MOST_DEVICES + 1, use_statistics=False)
-        columns = [[_text(value) for value in table[name].to_list()] for name in table.columns]
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, MemoryError) as error:
-        if isinstance(error, Refused):
-            raise
-        raise Refused(f"{file}: cannot be read as Parquet ({one_line(str(error), 200)}); the file is damaged") from None
-    if table.height > MOST_DEVICES:
+def _parquet(file: Path, child: Child | None) -> Cells:
+    columns = parquet.columns(files.read_bytes(file, WHAT), str(file), child)
+    rows = [list(cells) for cells in zip(*columns.values())]
+    if len(rows) > MOST_DEVICES:
         raise Refused(f"{file}: more than {MOST_DEVICES:,} devices")
-    if not table.height:
+    if not rows:
         raise Refused(f"{file}: expected one row per device, got none")
-    where = [f"row {i}" for i in range(1, table.height + 1)]
-    rows = [list(cells) for cells in zip(*columns)]
-    return Cells(
-        file=file, header=[name.strip() for name in table.columns], rows=rows, where=where, first="its columns"
-    )
-
-
-def _check_schema(file: Path, schema: Mapping[str, Any]) -> None:
-    """Only columns of numbers, text, and yes or no are read."""
-    import polars as pl
-
-    if len(schema) > MOST_COLUMNS:
-        raise Refused(f"{file}: {len(schema):,} columns; at most {MOST_COLUMNS:,} are read of {WHAT}")
-    for name, kind in schema.items():
-        if not (kind.is_numeric() or kind in (pl.String, pl.Boolean, pl.Null) or isinstance(kind, pl.Categorical)):
-            raise Refused(f"{file}, column {one_line(name, 60)}: expected numbers, text, or true and false, got {kind}")
-
-
-def _text(value: Any) -> str:
-    """A cell as it would stand in a CSV file."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
-    return str(value).strip()
+    where = [f"row {i}" for i in range(1, len(rows) + 1)]
+    return Cells(file=file, header=[name.strip() for name in columns], rows=rows, where=where, first="its columns")
 
 
 def listed(names: Sequence[str]) -> str:

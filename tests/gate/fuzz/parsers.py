@@ -30,7 +30,7 @@ from fedloom.deployment.journal import Journal
 from fedloom.deployment.took import Took
 from fedloom.fleet.gradients import read_gradients
 from fedloom.fleet.table import read_fleet
-from fedloom.gate import Refused, arrays, json_text, mat, yaml_text
+from fedloom.gate import Refused, arrays, json_text, mat, parquet, yaml_text
 from fedloom.gate import files as gate_files
 from fedloom.gate.child import Child
 from fedloom.methods import METHODS
@@ -214,6 +214,16 @@ GRADIENTS_CSV = (b"g0,g1,g2\n1,2,3\n4,5,6.5\n-1e-3,0,2\n", b"1,2\n3,4\n5,6\n")
 
 def _fleet(data: bytes) -> Any:
     return read_fleet(_file(data, "fleet.csv"))
+
+
+class _ParquetFleets:
+    """With one reader for all files."""
+
+    def __init__(self) -> None:
+        self.child = Child(parquet.__name__, seconds=20)
+
+    def __call__(self, data: bytes) -> Any:
+        return read_fleet(_file(data, "fleet.parquet"), self.child)
 
 
 def _parquet_fleets() -> tuple[bytes, ...]:
@@ -547,7 +557,7 @@ def all_parsers() -> tuple[Parser, ...]:
         Parser(name="fleet", seeds=FLEETS, words=NUMBER_WORDS, parse=_fleet, holds=_good_fleet),
         Parser(
             name="fleet-parquet", seeds=_parquet_fleets(), words=SIZE_WORDS, holds=_good_fleet,
-            parse=lambda data: read_fleet(_file(data, "fleet.parquet")),
+            parse=_ParquetFleets(),
         ),
         Parser(
             name="gradients-csv", seeds=GRADIENTS_CSV, words=NUMBER_WORDS, parse=_gradients("csv"), holds=_good_gradients
