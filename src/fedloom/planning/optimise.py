@@ -8,6 +8,8 @@ the starts, and the best of all is returned: it is never worse than they are.
 K devices.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -18,7 +20,7 @@ from fedloom.planning.balance import balanced
 from fedloom.planning.costs import Prices
 from fedloom.planning.devices import check_room
 from fedloom.planning.objectives import LEAST_BALANCE, MIXED, Objective, better, figures_of
-from fedloom.planning.open_heads import Limits, Opened, kicked, prices_within, search_heads
+from fedloom.planning.open_heads import Limits, Opened, assign, kicked, prices_within, search_heads
 from fedloom.planning.polish import polished
 from fedloom.planning.reach import Reach, reach_of
 from fedloom.planning.simple_plans import Grouped, fewest_heads, k_means_sweep, most_clusters
@@ -31,8 +33,10 @@ Watch = Callable[[str], None]
 HALVINGS = 14
 STARTS = 4  # plans of k-means from which heads are searched
 SMALL = 16  # devices up to which the search is repeated from other heads
-KICKS = 20
+KICKS = 36
 TRIES = 2500  # single changes that are counted
+MOST_SETS = 400  # of heads, that are all tried
+BEST = 8  # of them, that are polished
 LADDER = 10  # numbers of clusters in the table
 
 
@@ -99,6 +103,8 @@ class _Search:
             yield from self._balanced()
         else:
             yield from self._mixed()
+        if name in ("balance", "mix"):
+            yield from self._of_all_heads()
 
     def polished(self, head: Ints) -> Grouped:
         """After single changes."""
@@ -225,6 +231,22 @@ class _Search:
         for grouped in ranked[:3]:
             yield grouped.head
         yield balanced(self.reach.prices, ranked[0].head, self.rng)
+
+    def _of_all_heads(self) -> Iterator[Ints]:
+        """Of a few devices: every set of heads, members at the cheapest and with labels alike; the best of these."""
+        devices = self.reach.prices.devices
+        allowed = np.flatnonzero(devices.candidate).tolist()
+        numbers = range(self.limits.n_min, self.limits.n_max + 1)
+        if sum(math.comb(len(allowed), k) for k in numbers) > MOST_SETS:
+            return
+        price, found = prices_within(self.reach, self.limits), []
+        for hosts in itertools.chain.from_iterable(itertools.combinations(allowed, k) for k in numbers):
+            opened = assign(self.reach, self.limits, price, np.isin(np.arange(devices.n), hosts))
+            for head in self._head_of(opened):
+                both = head, balanced(self.reach.prices, head, self.rng)
+                found += [Grouped(one, figures_of(self.reach.prices, one)) for one in both]
+        found.sort(key=lambda g: self.objective.key(g.figures))
+        yield from (g.head for g in found[:BEST])
 
     def _grouped(self, opened: Opened) -> Grouped:
         head = opened.head(self.reach)
