@@ -36,6 +36,7 @@ SMALL = 16  # devices up to which the search is repeated from other heads
 KICKS = 36
 TRIES = 2500  # single changes that are counted
 MOST_SETS = 400  # of heads, that are all tried
+MOST_GROUPINGS = 5000  # that are all tried
 BEST = 8  # of them, that are polished
 LADDER = 10  # numbers of clusters in the table
 
@@ -239,6 +240,9 @@ class _Search:
         numbers = range(self.limits.n_min, self.limits.n_max + 1)
         if sum(math.comb(len(allowed), k) for k in numbers) > MOST_SETS:
             return
+        if sum(math.comb(len(allowed), k) * k ** (devices.n - k) for k in numbers) <= MOST_GROUPINGS:
+            yield self._best_of_all(allowed, numbers)
+            return
         price, found = prices_within(self.reach, self.limits), []
         for hosts in itertools.chain.from_iterable(itertools.combinations(allowed, k) for k in numbers):
             opened = assign(self.reach, self.limits, price, np.isin(np.arange(devices.n), hosts))
@@ -247,6 +251,23 @@ class _Search:
                 found += [Grouped(one, figures_of(self.reach.prices, one)) for one in both]
         found.sort(key=lambda g: self.objective.key(g.figures))
         yield from (g.head for g in found[:BEST])
+
+    def _best_of_all(self, allowed: list[int], numbers: range) -> Ints:
+        """Of all groupings with room."""
+        prices, best = self.reach.prices, None
+        own, capacity = np.arange(prices.devices.n), prices.devices.capacity
+        for hosts in itertools.chain.from_iterable(itertools.combinations(allowed, k) for k in numbers):
+            members = np.setdiff1d(own, hosts)
+            for choice in itertools.product(hosts, repeat=len(members)):
+                head = own.copy()
+                head[members] = choice
+                if (np.bincount(head, minlength=len(own))[list(hosts)] > capacity[list(hosts)]).any():
+                    continue
+                key = self.objective.key(figures_of(prices, head))
+                if best is None or key < best[0]:
+                    best = key, head
+        assert best is not None
+        return best[1]
 
     def _grouped(self, opened: Opened) -> Grouped:
         head = opened.head(self.reach)
