@@ -3,6 +3,8 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+# Python compiles what it imports when it first does: to do it for every file of every package takes longer than all the rest.
+PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 # Of a source tree the installation knows every file by its place: where one has come, gone or moved it is made again.
 READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' ' -f1)
 
@@ -17,22 +19,24 @@ setup: $(READY) $(TOOLS)
 
 NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/* src/fedloom/mixing/cpp/*)
 
-$(READY): requirements/run.txt pyproject.toml $(NATIVE)
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/run.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PYTHON) -m venv $(VENV)
+
+$(READY): requirements/run.txt pyproject.toml $(NATIVE) | $(BIN)/python
+	$(BIN)/python $(PIP) -r requirements/run.txt
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	@rm -f $(VENV)/.ready*; touch $(READY)
 
 $(TOOLS): requirements/lock.txt requirements/run.txt | $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/lock.txt
+	$(BIN)/python $(PIP) -r requirements/lock.txt
 	@touch $(TOOLS)
 
 # The report is tested in a real browser: Debian's Chromium and its driver. Where they are not there and cannot be installed,
 # those tests are left out and say so.
 browser: $(BROWSER)
 
-$(BROWSER): | $(READY)
+$(BROWSER): | $(BIN)/python
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq --no-install-recommends chromium chromium-driver >/dev/null; then :; \
@@ -50,14 +54,14 @@ $(FLOWER)/.ready: requirements/flower.txt requirements/lock.txt requirements/run
 	@$(FLOWER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $(FLOWER)/.home
 	@$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
 		> "$$(cat $(FLOWER)/.home)/fedloom-base.pth"
-	$(FLOWER)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/flower.txt
+	$(FLOWER)/bin/python $(PIP) -r requirements/flower.txt
 	@touch $(FLOWER)/.ready
 
 # Deployments are tested in networks of their own, which are made with ip and tc, as root. Where these are not there and cannot be
 # installed, those tests are left out and say so.
 network: $(NETWORK)
 
-$(NETWORK): | $(READY)
+$(NETWORK): | $(BROWSER)  # one apt-get at a time
 	@if command -v ip >/dev/null && command -v tc >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 		apt-get install -y -qq --no-install-recommends iproute2 >/dev/null; then :; \
@@ -74,8 +78,9 @@ docs: setup
 demo: install
 	$(BIN)/fedloom demo
 
-test: setup browser network
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full"
+test:
+	@$(MAKE) --no-print-directory -j 2 setup browser network
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full"
 
 # The adapter to Flower, against a real SuperLink on loopback
 test-flower: $(FLOWER)/.ready

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 import fedloom as fl
 
-scenario = fl.scenario("cells-overlap", ["training.cloud_rounds=8", "task.data_limit=4000"])
+scenario = fl.scenario("cells-overlap", ["training.cloud_rounds=5", "task.data_limit=4000"])
 codings = {
     "as they are": {},
     "float16 both ways": {"up": "float16", "down": "float16"},
@@ -21,5 +21,7 @@ for name, ways in codings.items():
     axes.plot(sent, accuracy, "o-", label=name)
     print(f"{name:28} {sent[-1]:6.0f} MB, {accuracy[-1]:.1%}")
 axes.set(xscale="log", xlabel="MB sent in all", ylabel="accuracy")
+axes.set_xticks([30, 100, 300], [30, 100, 300], minor=False)
+axes.tick_params(axis="x", which="minor", labelbottom=False)
 axes.legend(fontsize="small")
 axes.figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "coded_models.png", dpi=110)

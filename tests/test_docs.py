@@ -26,6 +26,11 @@ FENCE = re.compile(
 )
 PYTHON, SHELL = {"python", "py"}, {"sh", "bash", "shell", "console"}
 LONG = "takes minutes"
+FIRST = {
+    "README.md",
+    "docs/start.md",
+    "docs/limits.md",
+}  # whose commands are always run; those of others with the full tests
 LEFT_OUT = {
     "fedloom reproduce": "takes minutes to hours, and the real datasets",
     "fedloom data": "fetches from the network",
@@ -70,7 +75,16 @@ def test_python_in_the_documents_runs(page, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [p for p in [ROOT / "README.md", *PAGES] if blocks(p, SHELL)], ids=named)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            p, id=str(p.relative_to(ROOT)), marks=() if str(p.relative_to(ROOT)) in FIRST else pytest.mark.full
+        )
+        for p in [ROOT / "README.md", *PAGES]
+        if blocks(p, SHELL)
+    ],
+)
 def test_commands_in_the_documents_run(page, tmp_path):
     run_commands(blocks(page, SHELL), tmp_path)
 

@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ELSEWHERE = {"quickstart": "in the README, see test_readme.py", "city_fleet": "writes the fleets of docs/plan.md"}
 ELSEWHERE["own_task"] = "in docs/deploy.md, run by tests/deployment"
 GALLERY = sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem not in ELSEWHERE)
+LONG = {"coded_models", "moving_devices", "own_loss", "own_merge", "own_model", "own_pacing", "price_of_accuracy"}
+RUN = [pytest.param(name, marks=pytest.mark.full if name in LONG else ()) for name in GALLERY]
 PAGE = (ROOT / "docs" / "gallery.md").read_text()
 
 
@@ -27,7 +29,7 @@ def test_the_gallery_shows_only_what_exists():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", GALLERY)
+@pytest.mark.parametrize("name", RUN)
 def test_an_example_runs_and_makes_its_picture(name, tmp_path):
     picture = tmp_path / "picture.png"
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / f"{name}.py"), str(picture)]

@@ -84,7 +84,7 @@ def test_no_file_is_called_utils():
 def test_the_public_names_are_these():
     assert set(fedloom.__all__) == {
         *("Method", "Result", "Scenario", "Simulation", "load_model", "make_method", "scenario", "simulate"),
-        *("Allotment", "Allotting", "Coding", "Grouping", "Local", "Start", "Waiting"),
+        *("Allotment", "Allotting", "Coding", "Grouping", "Local", "Start", "State", "Waiting"),
         *("Rounds", "TimeBox", "Async", "Barrier", "Immediate", "NoCloud"),
         *("Linear", "ByRows", "CloudLinear", "CloudByRows"),
         *("bounds", "coding", "data", "fleet", "grouping", "methods", "mixing", "pacing", "protocol", "radio"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
     from fedloom.record.model import load_model
     from fedloom.simulator import Result, Scenario, Simulation, make_method, scenario, simulate
+    from fedloom.training.state import State
 
 __all__ = [
     "Allotment",
@@ -36,6 +37,7 @@ __all__ = [
     "NoCloud",
     "Rounds",
     "Start",
+    "State",
     "TimeBox",
     "Waiting",
     "Result",
@@ -63,6 +65,7 @@ _HOMES = {
     **dict.fromkeys(("ByRows", "CloudByRows", "CloudLinear", "Linear"), "fedloom.mixing"),
     **dict.fromkeys(("Async", "Barrier", "Immediate", "NoCloud", "Rounds", "TimeBox"), "fedloom.protocol"),
     "Coding": "fedloom.coding",
+    "State": "fedloom.training.state",
     "load_model": "fedloom.record.model",
     **dict.fromkeys(("Result", "Scenario", "Simulation", "make_method", "scenario", "simulate"), "fedloom.simulator"),
 }

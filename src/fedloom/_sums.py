@@ -25,10 +25,13 @@ def block_size(n_params: int) -> int:
 
 
 def weighted_sum(
-    rows: Sequence[Row] | NDArray[np.float32], weights: Sequence[float] | NDArray[np.float64]
+    rows: Sequence[Row] | NDArray[np.float32],
+    weights: Sequence[float] | NDArray[np.float64],
+    n_params: int | None = None,
 ) -> NDArray[np.float64]:
-    """sum_i weights[i] rows[i] (P,) of m rows (P,), m >= 1, added in the order given."""
-    size = block_size(len(rows[0]))
+    """sum_i weights[i] rows[i] (P,) of m rows (P,), m >= 1, added in the order given. n_params: values of the model, if rows have
+    shared states behind it."""
+    size = block_size(n_params or len(rows[0]))
     values = [float(w) for w in weights]
     nodes = [_block(rows[low : low + size], values[low : low + size]) for low in range(0, len(rows), size)]
     while (

@@ -115,7 +115,7 @@ def test_whole_updates_agree_with_enumeration(seed, reading):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=16)
 @given(SEEDS, READINGS, st.booleans())
 def test_every_allocation_is_feasible_and_no_random_point_is_better(seed, reading, whole):
     problem = random_problem(seed, reading=reading)
@@ -133,7 +133,7 @@ def test_every_allocation_is_feasible_and_no_random_point_is_better(seed, readin
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(SEEDS)
 def test_real_updates_are_a_lower_bound_and_more_budget_never_hurts(seed):
     problem = random_problem(seed)

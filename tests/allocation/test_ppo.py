@@ -22,14 +22,10 @@ def env_of(**changes):
     return AllocationEnv(g6(**changes), BENCHMARK_2, penalty=10.0, episode=3)
 
 
-@pytest.mark.slow
+@pytest.mark.full  # each takes half a minute
 @pytest.mark.parametrize(
     "changes",
-    [
-        pytest.param({}, marks=pytest.mark.full),  # each takes half a minute: one of them is always run
-        pytest.param({"power_budget_w": np.inf}, marks=pytest.mark.full),
-        {"energy_budget_j": 0.7 * ENERGY_J},
-    ],
+    [{}, {"power_budget_w": np.inf}, {"energy_budget_j": 0.7 * ENERGY_J}],
     ids=["i", "ii", "iii"],
 )
 def test_it_comes_within_two_percent_of_the_optimum(changes):

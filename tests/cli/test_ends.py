@@ -175,7 +175,7 @@ def test_training_workers_end_in_the_middle_of_a_job_if_their_parent_is_killed()
 @pytest.mark.slow
 def test_workers_of_compare_end_if_it_is_killed(here):
     # one cloud round takes minutes: a worker that waits for its end would be an orphan
-    changes = ["training.edge_rounds=20000", "training.local_steps=50", "training.cloud_rounds=9"]
+    changes = ["training.edge_rounds=2000", "training.local_steps=500", "training.cloud_rounds=9"]
     command = [sys.executable, "-m", "fedloom", "compare", "small.yaml", "--methods", "fedavg", "--seeds", "1", "-q"]
     process = subprocess.Popen([*command, *(part for change in changes for part in ("--set", change))])
     while not list(here.rglob("metrics.parquet")):  # of the model before the first round

@@ -48,6 +48,12 @@ def test_no_shipped_scenario_loads_torch_from_command_to_result(place, tmp_path)
 
 
 @pytest.mark.slow
+def test_a_dry_run_measures_the_speed_without_torch():
+    printed, loaded = run("run", "cells-overlap", "--method", "hhfl", "--dry-run", "--quiet")
+    assert "as measured just now" in printed and "torch" not in loaded
+
+
+@pytest.mark.slow
 def test_the_first_command_of_the_readme_loads_no_scipy(tmp_path):
     """Imports that one kind of method or curve needs are left to it."""
     few = ["--set", "training.cloud_rounds=2"]

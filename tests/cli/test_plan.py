@@ -159,6 +159,20 @@ def test_errors_are_one_line_and_exit_code_2(here):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["ddc", "geographic", "k-means"])
+def test_a_coded_method_is_planned_with_the_bytes_that_it_sends(here, method):
+    args = ("fleet.csv", "--server", "1500,0", "--model-bytes", "20000", "--json", "--quiet")
+    plain = json.loads(plan(*args, "--method", method))
+    coded = json.loads(plan(*args, "--method", f"{method}:up=float16:down=float16"))
+    assert coded["work"]["coded_bytes"] == [10000, 10000] and "coded_bytes" not in plain["work"]
+    assert any("of a model 10 kB go up and 10 kB down, coded, in all plans" in note for note in coded["notes"])
+    for name, totals in plain["per_cloud_round"].items():
+        found = coded["per_cloud_round"].get(name)
+        if found is not None and found["clusters"] == totals["clusters"]:
+            assert 2 * found["server_bytes"] == totals["server_bytes"]
+    assert coded["per_cloud_round"][method]["joules"] < plain["per_cloud_round"][method]["joules"]
+
+
 def test_the_example_city(here):
     text = plan(CITY, "--model", "lenet5", "--out", "o")
     shown = (

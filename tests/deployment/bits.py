@@ -2,6 +2,8 @@
 
     PYTHONPATH=tests python -m deployment.bits [METHOD ...]
 
+METHOD may have options (hhfl:up=topk:up.share=0.01); without one all are run as they are, and some with models that are coded.
+
 The deployed model must be the simulator's to the bit where every round waits for all; where time decides, that of a simulation
 fed with the times in the cloud's journal. A method runs on the first of the scenarios that it fits. Prints a line for each.
 """
@@ -34,11 +36,28 @@ SHIPPED = {
 CLOUD_ROUNDS = 2
 
 
-def text_of(name):
+CODED = [
+    "hhfl:up=topk:up.share=0.01:down=qsgd:down.bits=8",
+    "hierfedavg:up=sign:down=float16",
+    "ddc:up=qsgd:up.bits=4:down=bfloat16",
+    "fedavg:up=randomk:up.share=0.1",
+    "csahfl:up=topk:up.share=0.1:down=qsgd:down.bits=8",
+]
+
+
+def text_of(given):
     """The method with options that fit few devices, and boxes of the wall's seconds in which they can do something."""
+    name, _, own = given.partition(":")
+    text = TEXTS.get(name, name)
     if name in BOXED:
-        return f"{name}:n_clusters=2:box_s=10"
-    return f"{name}:hierarchical=true" if name in SERVER else TEXTS.get(name, name)
+        text = f"{name}:n_clusters=2:box_s=10"
+    elif name in SERVER:
+        text = f"{name}:hierarchical=true"
+    return f"{text}:{own}" if own else text
+
+
+def in_lockstep(given):
+    return given.partition(":")[0] in (*LOCKSTEP, *SERVER)
 
 
 def fitting(method):
@@ -65,17 +84,20 @@ def compared(name, folder):
     row = final_row(folder, chosen, method)
     run = read_bundle(folder / CLOUD)[0].run
     same = np.array_equal(row, recorded(chosen, method, folder / CLOUD / "state" / "journal", run))
-    lockstep = name in LOCKSTEP or name in SERVER
-    return shipped, chosen.fleet.n_devices, same and (not lockstep or np.array_equal(row, simulated(chosen, method)))
+    return (
+        shipped,
+        chosen.fleet.n_devices,
+        same and (not in_lockstep(name) or np.array_equal(row, simulated(chosen, method))),
+    )
 
 
 def main(names):
     wrong = []
-    for name in names or sorted([*LOCKSTEP, *SERVER, *BOXED, *TIMED]):
+    for name in names or [*sorted([*LOCKSTEP, *SERVER, *BOXED, *TIMED]), *CODED]:
         with tempfile.TemporaryDirectory(prefix="fedloom-bits-") as folder:
             began_s = time.monotonic()
             shipped, n_devices, same = compared(name, Path(folder) / "all")
-        word = "the simulator's" if name in LOCKSTEP or name in SERVER else "that of the recorded times"
+        word = "the simulator's" if in_lockstep(name) else "that of the recorded times"
         took = f"{time.monotonic() - began_s:.0f} s"
         print(f"{name} on {shipped}, {n_devices} devices: {word if same else 'ANOTHER MODEL'}, {took}", flush=True)
         wrong += [] if same else [name]

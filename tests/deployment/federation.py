@@ -22,8 +22,8 @@ from fedloom.deployment.worker import Worker
 from fedloom.record.checkpoints import choose_checkpoint, save_checkpoint
 from fedloom.simulator import Scenario, Simulation, make_method
 from fedloom.simulator.setting import make_setting
-from fedloom.training import rows
 from fedloom.training.choose import make_engine
+from fedloom.training.native import NativeEngine
 
 RUN = "0123456789abcdef0123456789abcdef"
 
@@ -36,7 +36,8 @@ class Together:
         self.folder, self.network = folder, network or Network()
         self.setting = make_setting(self.scenario, self.method, seed)
         self.engine, _ = make_engine(self.setting.task, self.setting.rule, seed, 1)
-        self.n_params = rows.n_values(self.setting.model)
+        self.n_params = self.setting.width
+        self.coded = {"trainable": self.setting.world.coded}
         n_cells = self.setting.world.fleet.n_cells
         self.names = [f"edge-{c}" for c in range(n_cells)] + [
             naming.device(k) for k in range(self.scenario.fleet.n_devices)
@@ -99,11 +100,26 @@ class Together:
             self.engine.close()
         return self.row
 
+    def _engine_of_a_device(self):
+        """Torch trains one job at a time, and devices are threads here."""
+        if isinstance(self.engine, NativeEngine):
+            return self.engine
+        return make_engine(self.setting.task, self.setting.rule, self.seed, 1)[0]
+
     async def _node(self, name):
         store = Store(self.folder / name, RUN)
         client = naming.client_of(name)
-        worker = None if client is None else Worker(client, self.setting, self.engine)
-        node = Node(name, self.method, store, self.network.link(name), self.logs[name], self.n_params, worker=worker)
+        worker = None if client is None else Worker(client, self.setting, self._engine_of_a_device())
+        node = Node(
+            name,
+            self.method,
+            store,
+            self.network.link(name),
+            self.logs[name],
+            self.n_params,
+            worker=worker,
+            **self.coded,
+        )
         self.nodes[name] = self.network.desks[name] = node
         await node.run()
 
@@ -111,7 +127,15 @@ class Together:
         folder = self.folder / "cloud"
         store, journal = Store(folder / "store", RUN), Journal(folder / "journal", RUN)
         waiting = replace(self.method.waiting, patience_s=self.patience_s)
-        conductor = self.conductor = Conductor(self.method, journal, store, self.n_params, waiting=waiting)
+        conductor = self.conductor = Conductor(
+            self.method,
+            journal,
+            store,
+            self.n_params,
+            waiting=waiting,
+            layout=self.setting.world.layout,
+            **self.coded,
+        )
         simulation = Simulation(self.scenario, self.method, self.seed, carrier=conductor, n_workers=1)
         station = Node(
             "cloud",
@@ -121,6 +145,7 @@ class Together:
             self.logs["cloud"],
             self.n_params,
             find=conductor.row_of,
+            **self.coded,
         )
         desk = self.network.desks["cloud"] = CloudDesk(conductor, station, self.names)
 
@@ -141,7 +166,7 @@ class Together:
 
         try:
             if await conduct(desk, simulation, carry_out):
-                self.row = np.array(simulation.federation.model.row)
+                self.row = np.array(simulation.result().row)
                 self.simulation = simulation
                 self.over.set()
         finally:
@@ -161,7 +186,8 @@ def recorded(scenario, method, journal, run=RUN, seed=0):
     made = make_method(method)
     path = journal / "cloud" / "journal" if journal.is_dir() else journal
     chosen = Scenario.model_validate(scenario)
-    carrier = Recorded(made, path, run, make_setting(chosen, made, seed).world.model_bits)
+    world = make_setting(chosen, made, seed).world
+    carrier = Recorded(made, path, run, up_bits=world.up_bits, down_bits=world.down_bits)
     simulation = Simulation(chosen, made, seed, n_workers=1, carrier=carrier)
     for _ in simulation.rounds():
         pass

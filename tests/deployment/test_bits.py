@@ -17,6 +17,7 @@ LOCKSTEP = [
     "fedavg",
     "hierfedavg",
     "fedprox",
+    "fednova",
     "hhfl",
     "msfedavg",
     "ddc",
@@ -37,10 +38,11 @@ LOCKSTEP = [
 
 
 SERVER = ["fedavgm", "fedadam", "fedyogi"]
+STATEFUL = ["scaffold", "ditto"]
 
 
 def test_every_method_is_tried():
-    assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER]) == sorted(METHODS)
+    assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER, *STATEFUL]) == sorted(METHODS)
 
 
 @pytest.mark.parametrize("name", SERVER)

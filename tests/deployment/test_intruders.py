@@ -3,11 +3,12 @@
 Those without a certificate, or with a wrong one, are in test_links.py."""
 
 import asyncio
+import functools
 
 import numpy as np
 import pytest
 
-from deployment.federation import RUN, Together
+from deployment.federation import RUN, Together, simulated
 from deployment.network import Network
 from fedloom.deployment.keeping import MOST_HELD
 from fedloom.deployment.letters import BadLetter, Letter, decode, encode
@@ -27,9 +28,9 @@ def row(n=P, dtype=np.float32):
     return np.zeros(n, dtype=dtype)
 
 
-async def attacked(folder, attacks):
+async def attacked(folder, attacks, text="hierfedavg"):
     """Run a federation; in the middle of it strangers write (who, to, letter). Their answers, the logs, and the federation."""
-    scenario, method = for_method("hierfedavg", cloud_rounds=2)
+    scenario, method = for_method(text, cloud_rounds=2)
     together = Together(scenario, method, folder, absent=[LAST])  # without whom no round ends
     running = asyncio.create_task(together.run())
     while not together.nodes.get("edge-0") or not together.nodes["edge-0"].store.names:  # it has an update
@@ -44,25 +45,19 @@ async def attacked(folder, attacks):
     return answers, together
 
 
-def why_refused(folder, who, to, letter):
+def why_refused(folder, who, to, letter, text="hierfedavg"):
     """The reason, which must stand in the log with who it was; and the federation ends as without the attack."""
-    (reply,), together = asyncio.run(attacked(folder, [(who, to, letter)]))
+    (reply,), together = asyncio.run(attacked(folder, [(who, to, letter)], text))
     assert reply.kind == REFUSED
     refused = [line for line in together.logs[to].kept if line["event"] == "refused"]
     assert any(line["why"] == reply.fields["why"] and line["who"] == str(identity_of(who)) for line in refused)
-    assert np.array_equal(together.row, _undisturbed())
+    assert np.array_equal(together.row, _undisturbed(text))
     return reply.fields["why"]
 
 
-_KNOWN = []
-
-
-def _undisturbed():
-    from deployment.federation import simulated
-
-    if not _KNOWN:
-        _KNOWN.append(simulated(*for_method("hierfedavg", cloud_rounds=2)))
-    return _KNOWN[0]
+@functools.cache
+def _undisturbed(text="hierfedavg"):
+    return simulated(*for_method(text, cloud_rounds=2))
 
 
 CASES = {
@@ -127,6 +122,15 @@ CASES = {
     "a pickle": ("device-1", "edge-0", b"\x80\x04\x95\x0c\x00\x00\x00", "no letter"),
     "bytes that are no letter": ("device-1", "edge-0", bytes(range(256)), "begins with"),
     "a header that is longer than the letter": ("device-1", "cloud", b"FLM1\xff\xff\x00\x00{}", "cannot have a header"),
+    "a message where models are not coded": (
+        "device-1", "edge-0", Letter("put", {"name": "c-1-999"}, {"message": np.zeros(55, np.uint8)}), "go up as they are",
+    ),
+    "a model asked for coded where it is not": (
+        "device-1", "edge-0", Letter("fetch", {"name": "m-0", "wait_s": 1, "key": 7}), "go down as they are here",
+    ),
+    "what is left over with a device is sent": (
+        "device-1", "edge-0", Letter("put", {"name": "r-1-999"}, {"row": row()}), "takes updates, and r-1-999 is none",
+    ),
     "a field of another type": ("device-1", "cloud", Letter("poll", {"known": "all", "wait_s": 0}), "a list of at most"),
 }  # fmt: skip
 

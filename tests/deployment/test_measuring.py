@@ -104,7 +104,7 @@ def test_the_ledger_books_what_was_measured_and_adds_up(journal):
     up = HOPS.index("device_edge"), DIRECTIONS.index("up")
     before_j = float(ledger.energy_j[up])
     journal.measured(client, 0, Took(0.5, 2.0, 3 * ways.client_up.seconds[client], None, 2 * 400, 2 * 401))
-    booking = Booking(lambda: ledger, 1000, journal)
+    booking = Booking(lambda: ledger, 1000, 1000, journal)
     booking.sent((client, 0), scene, compute_s)
     booking.delivered((client, 0))
     assert ledger.compute_s == pytest.approx(2.0)
@@ -126,7 +126,7 @@ def test_joules_of_a_meter_stand_in_place_of_the_models(journal):
     scene = started("hierfedavg").federation.scenes.now
     ledger = Ledger()
     journal.measured(1, 0, Took(0.5, 2.0, 0.5, 31.0, 4, 4))
-    booking = Booking(lambda: ledger, 4, journal)
+    booking = Booking(lambda: ledger, 4, 4, journal)
     ledger.compute(0.7, 0.7)
     booking.sent((1, 0), scene, 0.7)
     booking.delivered((1, 0))
@@ -137,7 +137,7 @@ def test_what_was_not_measured_stays_as_predicted(journal):
     scene = started("hierfedavg").federation.scenes.now
     ledger = Ledger()
     journal.measured(1, 0, NOTHING)
-    booking = Booking(lambda: ledger, 4, journal)
+    booking = Booking(lambda: ledger, 4, 4, journal)
     booking.sent((1, 0), scene, 0.7)
     booking.delivered((1, 0))
     booking.delivered((2, 0))
@@ -147,7 +147,7 @@ def test_what_was_not_measured_stays_as_predicted(journal):
 def test_what_goes_to_the_cloud_is_booked_as_measured_too(journal):
     scene = started("hierfedavg").federation.scenes.now
     ledger = Ledger()
-    booking = Booking(lambda: ledger, 1000, journal)
+    booking = Booking(lambda: ledger, 1000, 1000, journal)
     booking.sent((1, 0), scene, 0.7)
     scene.exchange.cloud_up.book(ledger, np.array([1]), 1000)
     journal.moves("edge-1", Took(send_s=2.0, sent=1016))
@@ -165,7 +165,7 @@ def seen_by(sight, simulation):
 
 def test_the_server_sees_the_median_of_the_last_jobs():
     simulation = started("hierfedavg")
-    scene, sight = simulation.federation.scenes.now, Sight(measures=True, model_bits=1e6)
+    scene, sight = simulation.federation.scenes.now, Sight(measures=True, up_bits=1e6, down_bits=1e6)
     for ticket, (train_s, send_s) in enumerate(
         [(9.0, 9.0), (1.0, 0.5), (3.0, 0.1), (1.2, 0.5), (1.0, 0.5), (1.4, 0.6)]
     ):
@@ -182,7 +182,7 @@ def test_the_server_sees_the_median_of_the_last_jobs():
 
 def test_links_between_devices_are_seen_from_both_ends():
     simulation = started("ddc")
-    scene, sight = simulation.federation.scenes.now, Sight(measures=True, model_bits=1e6)
+    scene, sight = simulation.federation.scenes.now, Sight(measures=True, up_bits=1e6, down_bits=1e6)
     head = int(scene.topology.host[0])
     member = next(k for k in np.flatnonzero(scene.topology.cover[0]).tolist() if k != head)
     sight.sent((member, 0), scene, 2)
@@ -192,7 +192,7 @@ def test_links_between_devices_are_seen_from_both_ends():
 
 
 def test_who_was_given_up_is_left_out_of_one_grouping():
-    simulation, sight = started("hierfedavg"), Sight(measures=True, model_bits=1e6)
+    simulation, sight = started("hierfedavg"), Sight(measures=True, up_bits=1e6, down_bits=1e6)
     sight.left(4)
     assert seen_by(sight, simulation)[1].active.tolist() == [True, True, True, True, False, True]
     assert seen_by(sight, simulation)[1].active.all()
@@ -202,7 +202,7 @@ def test_who_was_given_up_is_left_out_of_one_grouping():
 
 
 def test_where_every_round_waits_for_all_the_server_goes_by_the_fleet():
-    simulation, sight = started("hierfedavg"), Sight(measures=False, model_bits=1e6)
+    simulation, sight = started("hierfedavg"), Sight(measures=False, up_bits=1e6, down_bits=1e6)
     sight.left(4)
     now, seen, step_s = seen_by(sight, simulation)
     assert seen is now and (step_s == 0.2).all()

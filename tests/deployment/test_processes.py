@@ -49,6 +49,48 @@ def test_a_shipped_scenario_gives_the_simulators_bits(tmp_path):
     assert bits.compared("hierfedavg", tmp_path / "all") == ("cells-overlap", 12, True)
 
 
+@pytest.mark.slow
+def test_coded_models_as_processes(tmp_path):
+    """The simulator's bits; and what is booked is what went over the wire. Up go the 11 largest of 108 values, 44 bytes, and
+    which they are, 11 bytes; down go 108 values of a byte, and a scale of 4. Six clients of one edge server each, two rounds
+    of two."""
+    scenario, method = for_method("hierfedavg:up=topk:up.share=0.1:down=qsgd:down.bits=8", cloud_rounds=2)
+    bundle = bundles(tmp_path / "all", scenario, method)
+    with started(tmp_path / "all", bundle.roster) as processes:
+        ended(processes, tmp_path / "all")
+    assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
+    folder = tmp_path / "all" / CLOUD / "record"
+    run = read_run(folder)
+    hops = hop_amounts(run.measured)
+    for hop, n in (("device_edge", 6 * 2 * 2), ("edge_cloud", 2 * 2)):
+        up, down = (hops[hop, way]["bytes"] for way in ("up", "down"))
+        assert (up.predicted, up.measured, down.predicted, down.measured) == (n * 55, n * 55, n * 112, n * 112)
+    calls = run.measured["carried"]  # of every node that calls, to whom
+    of_devices = [line for line in calls if line["node"].startswith("device-")]
+    assert sum(line["values_sent"] for line in of_devices) == 6 * 4 * 55
+    assert sum(line["values_got"] for line in of_devices) == 6 * 4 * 112
+    of_edges = [line for line in calls if line["node"].startswith("edge-")]
+    assert sum(line["values_sent"] for line in of_edges) == 4 * 55
+    assert sum(line["values_got"] for line in of_edges) == 4 * 112
+    assert does_not_add_up(run) == [] and verify(folder).sound
+    page = write_report([run], folder / "report.html").read_text()
+    assert "What goes up of it is coded, counted as 55 bytes and carried as 55." in page
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("given", bits.CODED)
+def test_coded_models_of_a_shipped_scenario_give_the_simulators_bits(given, tmp_path):
+    assert bits.compared(given, tmp_path / "all")[2]
+
+
+@pytest.mark.full
+def test_kills_of_processes_change_nothing_of_coded_models(tmp_path):
+    scenario, method = for_method("hhfl:up=topk:up.share=0.1:down=qsgd:down.bits=8", cloud_rounds=40)
+    killed = kill_processes(scenario, method, tmp_path / "all", seed=7, kills=12)
+    assert {name.split("-")[0] for name in killed} == {"cloud", "edge", "device"}
+    assert np.array_equal(final_row(tmp_path / "all", scenario, method), simulated(scenario, method))
+
+
 def session(leader):
     """Processes that a command has started, and itself."""
     found = []
@@ -62,7 +104,7 @@ def session(leader):
 
 @pytest.mark.slow
 def test_ctrl_c_ends_everything_and_it_goes_on_with_resume(tmp_path):
-    scenario, method = for_method("hierfedavg", cloud_rounds=30)
+    scenario, method = for_method("hierfedavg", cloud_rounds=12)
     (tmp_path / "small.yaml").write_text(yaml.safe_dump(scenario))
     command = [
         sys.executable,
@@ -153,7 +195,7 @@ def knock(folder, port):
 
 @pytest.mark.slow
 def test_a_cloud_that_is_stopped_is_not_over_and_goes_on_and_strangers_are_in_the_log(tmp_path):
-    scenario, method = for_method("hierfedavg", cloud_rounds=30)
+    scenario, method = for_method("hierfedavg", cloud_rounds=12)
     bundle = bundles(tmp_path / "all", scenario, method)
     log = tmp_path / "all" / CLOUD / "log.jsonl"
     with started(tmp_path / "all", bundle.roster) as processes:

@@ -44,7 +44,8 @@ def test_where_time_decides_the_model_is_that_of_a_simulation_with_the_recorded_
     journal = tmp_path / "journal"
     deployed = row_of(run(scenario, method, grid_of(scenario, method, slow={2: 0.3}), journal=journal))
     chosen, made = Scenario.model_validate(scenario), make_method(method)
-    carrier = Recorded(made, journal, RUN, make_setting(chosen, made, 0).world.model_bits)
+    world = make_setting(chosen, made, 0).world
+    carrier = Recorded(made, journal, RUN, up_bits=world.up_bits, down_bits=world.down_bits)
     simulation = Simulation(chosen, made, n_workers=1, carrier=carrier)
     for _ in simulation.rounds():
         pass

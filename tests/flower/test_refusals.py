@@ -117,3 +117,9 @@ def test_being_called_round_by_round_as_flowers_wrappers_do():
     for call in (made.aggregate_train, made.aggregate_evaluate):
         with pytest.raises(TypeError, match="decides itself who is sent what and when"):
             call(1, [])
+
+
+def test_models_that_are_coded():
+    scenario, _ = for_method("fedavg")
+    with pytest.raises(ValueError, match=r"fedavg codes what is sent \(up=Sign.* as they are; leave up and down out"):
+        run(scenario, "fedavg:up=sign", LocalGrid([own_app(same)] * 6), first())

@@ -16,7 +16,7 @@ def view_of(settings, needs=frozenset(), seed=0):
         needs=frozenset(needs), _snapshot=snapshot, cloud_round=0, all_n_samples=np.arange(1, k + 1),
         all_label_counts=np.ones((k, 10), dtype=np.int64), all_step_s=np.full(k, 0.01),
         all_work_s=np.ones(len(snapshot.home)),
-        model_bits=8.0,
+        model_bits=8.0, up_bits=8.0, down_bits=8.0,
         collect=lambda kind, layers: np.zeros((len(snapshot.home), 1)),
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ def mesh(small, broadcast, seed, dead=False):
 @pytest.mark.parametrize("dead", [False, True])
 @pytest.mark.parametrize("broadcast", ["link", "free"])
 @pytest.mark.parametrize("name", D2D)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
 def test_the_rounds_that_fit_as_planned_are_run(small, name, broadcast, dead, seed):
     scenario = mesh(small, broadcast, seed, dead)
     method = fl.make_method(f"{name}:box_s=90")

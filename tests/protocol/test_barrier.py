@@ -62,14 +62,14 @@ def test_who_did_not_contribute_does_not_count_where_contributions_do():
 @pytest.mark.parametrize(("drop", "left"), [(True, []), (False, [[(0, 0)]])])
 def test_late_updates_are_dropped_at_the_merge_if_it_says_so(drop, left):
     world, _ = two_groups(cloud=Barrier(drop_late=drop))
-    world.federation.roster.late = [world.federation.roster.leave(ids(0), 0, ids(0))]
+    world.federation.roster.late = [world.federation.roster.leave(ids(0), 0, ids(0), ids(1))]
     world.done(world.cloud.mode.finish(world.cloud), 2.0)
     assert [flight.names for flight in world.federation.roster.late] == left
 
 
 def test_whose_late_update_is_dropped_is_free_though_nobody_knows_when_it_would_have_come():
     world, _ = two_groups(cloud=Barrier(drop_late=True))
-    world.federation.roster.late = [world.federation.roster.leave(ids(0), 0, ids(0))]
+    world.federation.roster.late = [world.federation.roster.leave(ids(0), 0, ids(0), ids(1))]
     world.done(world.cloud.mode.finish(world.cloud), 2.0)
     assert world.federation.roster.idle(ids(0), 2.0).tolist() == [0]
 

@@ -123,7 +123,7 @@ def test_clients_that_the_driver_names_are_withdrawn_wherever_they_are():
 
 def test_late_updates_that_were_sent_from_a_lost_aggregator_are_forgotten():
     world = begun([0, 1], [2])
-    late = world.federation.roster.leave(ids(0), 0, np.array([0]))
+    late = world.federation.roster.leave(ids(0), 0, np.array([0]), ids(1))
     world.federation.roster.late = [late]
     world.lost(2.0, 0)
     assert world.federation.roster.late == []

@@ -19,7 +19,7 @@ def at(*groups, n=4):
 
 
 def leave(roster, *clients, left_at=0, arrives_s=np.inf):
-    flight = roster.leave(ids(*clients), left_at, ids(*[0] * len(clients)))
+    flight = roster.leave(ids(*clients), left_at, ids(*[0] * len(clients)), ids(*[1] * len(clients)))
     flight.arrives_s = np.full(len(clients), arrives_s)
     return flight
 

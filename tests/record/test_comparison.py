@@ -13,7 +13,7 @@ from rich.console import Console
 
 from fedloom.record.axes import AXES
 from fedloom.record.comparison import compare
-from fedloom.record.comparison_table import other_scores, rich_tables, totals
+from fedloom.record.comparison_table import against_first, other_scores, rich_tables, totals
 from fedloom.record.folder import FolderError
 from fedloom.record.runs import find_runs, read_run
 from fedloom.record.verdict import verdict
@@ -246,6 +246,21 @@ def test_accuracy_on_own_labels_and_of_models_that_exist_is_compared(tmp_path):
     console = Console(width=80, record=True, file=io.StringIO())
     console.print(*rich_tables(result))
     assert "On a client's own labels, final accuracy by" in console.export_text()
+
+
+def test_what_methods_save_and_lose_is_shown_against_the_first(tmp_path):
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", "a", seed, [0.1, 0.70 + seed / 100])
+        write_run(tmp_path / f"b{seed}", "b", seed, [0.1, 0.67 + seed / 100])
+    result = compare(find_runs([tmp_path]))
+    columns = against_first(result)
+    assert columns["accuracy"] == [("–", False), ("-3.0 ± 0.0 points", False)]
+    first, second = (row.totals["bytes"].mean for row in result.rows)
+    assert columns["traffic"] == [("–", False), (f"{100 * (second / first - 1):+.1f} %", False)]
+    assert set(columns) == {"time", "energy", "traffic", "accuracy"}
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(*rich_tables(result))
+    assert "Against a" in console.export_text()
 
 
 def test_a_curve_that_cannot_be_believed_is_a_warning(tmp_path):

@@ -17,6 +17,7 @@ from fedloom.training.models import build
 from fedloom.training.native import NativeEngine, Unsupported
 from fedloom.training.rows import to_row
 from fedloom.training.rule import LocalRule
+from fedloom.training.scaffold import Scaffold
 from fedloom.training.torch_engine import TorchEngine
 
 pytestmark = pytest.mark.slow  # starts Ray
@@ -139,6 +140,22 @@ def test_torch_trains_on_actors_too(two_cpus, task, batch):
     engine = RayEngine(two_cpus, local, task, local.rule, 3, 1)
     starts, jobs, mix = batch
     np.testing.assert_array_equal(engine.train_average(starts, jobs, mix), local.train_average(starts, jobs, mix))
+    engine.close()
+
+
+def test_states_of_clients_have_the_local_bits(two_cpus, task, batch):
+    rule = LocalRule(lr=0.05, client=Scaffold())
+    local = TorchEngine(task, rule, 3, n_workers=1)
+    engine = RayEngine(two_cpus, local, task, rule, 3, 1)
+    starts, jobs, mix = batch
+    rng = np.random.default_rng(3)
+    wide = np.concatenate([starts, rng.normal(scale=0.01, size=starts.shape)], axis=1).astype(np.float32)
+    own = rng.normal(scale=0.01, size=(K, starts.shape[1])).astype(np.float32)
+    for n_actors in (1, 4):
+        engine.n_actors = n_actors
+        found, wanted = (e.train_with_state(wide, jobs, mix, own) for e in (engine, local))
+        np.testing.assert_array_equal(found.sums, wanted.sums)
+        np.testing.assert_array_equal(found.own, wanted.own)
     engine.close()
 
 

@@ -87,6 +87,20 @@ def test_links_between_devices_are_a_matrix_that_only_some_methods_need(small):
         refuse_too_large(large, make_method("random_clusters"), memory_bytes=16 * GB)
 
 
+def test_models_that_are_coded_are_kept_by_themselves_and_may_not_fit(small):
+    """100 edge rounds of 2000 devices with 13,004 values of 4 bytes: what is trained, arrives and is left over of each, 31 GB."""
+    changes = [
+        "fleet.n_devices=2000",
+        "task.partition={kind: drawn}",
+        "task.model.hidden=[1000]",
+        "training.edge_rounds=100",
+    ]
+    large = scenario(small, changes)
+    refuse_too_large(large, make_method("hierfedavg:down=float16"), memory_bytes=16 * GB)
+    with pytest.raises(TooLarge, match="coded uploads of 100 edge rounds of 2,000 devices"):
+        refuse_too_large(large, make_method("hierfedavg:up=float16"), memory_bytes=16 * GB)
+
+
 def test_no_machine_is_waited_for_longer_than_ten_years(small):
     slow = scenario(
         small,

@@ -20,7 +20,7 @@ def checkpoints(chosen, text, seed):
     return simulation, found
 
 
-@pytest.mark.parametrize("models", ["edges", "devices"])
+@pytest.mark.parametrize("models", ["edges", pytest.param("devices", marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_run_with_few_sampled_clients_goes_on_from_every_round_to_the_same_bits(name, models):
     made, text = for_method(name, clients_per_round=1, edge_rounds=1, cloud_rounds=5)
@@ -61,7 +61,9 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("every", ["alike", "own"])  # clusters of some clients each, or one for every client
+@pytest.mark.parametrize(
+    "every", ["alike", pytest.param("own", marks=pytest.mark.full)]
+)  # clusters of some clients each, or one for every client
 @pytest.mark.parametrize("option", OPTIONS)
 def test_every_option_of_csahfl_goes_on_from_every_round_to_the_same_bits(option, every):
     made, _ = for_method("csahfl", clients_per_round=1, edge_rounds=1, cloud_rounds=4)

@@ -56,7 +56,7 @@ def simulated(devices, method, topology, work):
         return Link(fixed_s=np.zeros(devices.n), rate_bit_s=rate, power_w=paid_w)
 
     snapshot = replace(
-        devices.snapshot(8.0 * work.model_bytes),
+        devices.snapshot(8.0 * work.up_bytes, 8.0 * work.up_bytes),
         cloud_via_edge=False,
         cloud_up=to_cloud(power, power),
         cloud_down=to_cloud(SERVER_W, 0.0),
@@ -71,21 +71,32 @@ def simulated(devices, method, topology, work):
         seed=0,
         local_steps=work.local_steps,
         edge_rounds=work.edge_rounds,
+        coded_bits=(8.0 * work.up_bytes, 8.0 * work.down_bytes),
     )
     federation = Driver(method.with_(group=lambda view, rng: topology), world, Model())
     return next(federation.cloud_rounds(1)), federation.ledger
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", ["ddc", "fedavg", "random_clusters:box_s=40"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ddc",
+        "fedavg",
+        "random_clusters:box_s=40",
+        "ddc:up=float16:down=bfloat16",
+        "fedavg:up=topk:up.share=0.01:down=qsgd:down.bits=8",
+    ],
+)
 def test_a_plan_predicts_what_the_simulator_counts(name, seed):
     devices = fleet(12, seed, steps_per_s=np.random.default_rng(seed).uniform(1, 20, 12))
     method = make_method(name)
     topology = random_topology(12, 1 + seed, seed)
-    if name == "fedavg":
+    if method.name == "fedavg":
         topology = Topology(cover=np.ones((1, 12), bool), kind="cloud", host=np.zeros(1, np.int64))
-    plan = predict(devices, method, topology, WORK)
-    after, ledger = simulated(devices, method, topology, WORK)
+    work = WORK.coded(method.coding)
+    plan = predict(devices, method, topology, work)
+    after, ledger = simulated(devices, method, topology, work)
     assert plan.time_s == pytest.approx(after.time_s, rel=1e-12)
     assert plan.edge_rounds.tolist() == after.group_rounds.tolist()
     for part in ("bytes", "links", "parties"):
@@ -119,6 +130,33 @@ def test_a_member_sends_at_its_own_power_and_its_head_at_the_heads_by_hand():
     assert plan.joules.tolist() == pytest.approx([2 * 0.1 * down + 0.1 * to_server, 2 * 0.01 * up])
     assert plan.seconds[1] == pytest.approx(2 * (down + 0.01 + up))
     assert plan.bytes_sent.tolist() == [3000, 2000] and plan.bytes_received.tolist() == [3000, 2000]
+
+
+def test_a_plan_with_coded_models_by_hand():
+    """1000 bytes are 250 values. Up go the 25 largest, 4 bytes each, and which in 8 bits: 125 bytes. Down go halves."""
+    table = FleetTable(ids=("head", "member"), position_m=np.array([[0.0, 0.0], [300.0, 0.0]]))
+    devices = devices_of(table, np.array([0.0, 1000.0]))
+    topology = Topology.of_heads([np.array([0, 1])], np.array([0]), 2)
+    method = make_method("geographic:up=topk:up.share=0.1:down=float16").with_(group=lambda view, rng: topology)
+    work, rng = Work(model_bytes=1000, local_steps=1, edge_rounds=2), np.random.default_rng(0)
+    plan = make_plan(devices, method, work, rng)
+    assert plan.bytes_sent.tolist() == [2 * 500 + 125, 2 * 125]
+    assert plan.bytes_received.tolist() == [2 * 125 + 500, 2 * 500]
+    plain = make_plan(devices, method.with_(up="float32", down="float32"), work, rng)
+    sent = work.coded(method.coding)
+    same_way = make_plan(devices, method.with_(up="float32", down="float32"), sent, rng)
+    assert (sent.up_bytes, sent.down_bytes) == (125, 500) and same_way.time_s == plan.time_s < plain.time_s
+    np.testing.assert_allclose(plan.joules[1], plain.joules[1] / 8)
+    assert plan.ledger.total_bytes == 3 * (125 + 500)
+
+
+def test_a_method_that_asks_for_links_between_devices_is_planned_with_one_size_of_models():
+    """10,000 values: their signs are 1250 bytes, and a scale 4."""
+    devices, work, rng = fleet(12), Work(model_bytes=40_000), np.random.default_rng(0)
+    both = "up=float16:down=bfloat16"
+    assert make_plan(devices, make_method(f"ltc:n_clusters=3:{both}"), work, rng).ledger.total_bytes > 0
+    with pytest.raises(ValueError, match=r"here 1,254 bytes go up and 40,000 down; code both ways alike, or plan with"):
+        make_plan(devices, make_method("ltc:n_clusters=3:up=sign:up.bucket=10000"), work, rng)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,13 +16,18 @@ METHODS = {
 }
 
 
-LONG = ("camu",)  # a minute; camu_ungated trains in the same way
+FIRST = {"cells-overlap-hhfl", "d2d-mesh-fedavg", "disc-100-ddc", "edge-mobility-csahfl", "two-regions-fedavg"}
+"""Always run; the others with the full tests."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "method"),
-    [pytest.param(name, m, marks=pytest.mark.full if m in LONG else ()) for name in names() for m in METHODS[name]],
+    [
+        pytest.param(name, m, marks=() if f"{name}-{m}" in FIRST else pytest.mark.full)
+        for name in names()
+        for m in METHODS[name]
+    ],
 )
 def test_no_curve_of_a_shipped_scenario_oscillates(name, method):
     values = [m["accuracy"] for m in simulate(scenario(name, LOOK), method, seed=0).measures]

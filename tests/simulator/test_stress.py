@@ -143,7 +143,7 @@ def play(made, method, seed, monkeypatch, **options):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize("block", [pytest.param(i, marks=pytest.mark.full if i > 2 else ()) for i in range(8)])
 def test_laws_of_every_federation(block, monkeypatch):
     for seed in range(40 * block, 40 * (block + 1)):
         rnd = random.Random(seed)

@@ -2,6 +2,7 @@
 
 import importlib
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,10 @@ from test_native_equality import make_jobs, make_task, some_rows, supported_buil
 from torch import nn
 
 from fedloom.simulator import Simulation, make_method, scenario, simulate
-from fedloom.training import models
+from fedloom.training import models, networks
 from fedloom.training.choose import LARGE_BATCH, MOST_VALUES, make_engine
 from fedloom.training.native import BUILDS, NativeEngine, Unsupported, load_build
-from fedloom.training.rule import LocalRule
+from fedloom.training.rule import LocalRule, Optimiser
 from fedloom.training.torch_engine import TorchEngine
 
 RULE = LocalRule()
@@ -74,6 +75,83 @@ def test_what_the_native_engine_cannot_do_torch_does_and_says_why(model, reason)
     with pytest.raises(ValueError, match="the native engine cannot train this model: " + re.escape(reason)) as caught:
         make_engine(small_task(model), RULE, 0, engine="native")
     assert not isinstance(caught.value, Unsupported)
+
+
+def huber(output, target):
+    raise AssertionError
+
+
+def own_optimiser(params):
+    raise AssertionError
+
+
+def of_tokens():
+    model = networks.network("lstm", (5,), 4, seed=0, n_tokens=9)
+    task = small_task()
+    return replace(task, model=model, x_train=np.zeros((19, 5), dtype=np.int32))
+
+
+def of_two_inputs():
+    x = np.zeros(19, dtype=[("image", np.float32, 3), ("words", np.int32, 2)])
+    return replace(small_task(), x_train=x)
+
+
+REASONS = {
+    "own loss": (
+        lambda: replace(small_task(), loss=huber),
+        RULE,
+        "it has no loss of your own (huber), only cross-entropy and mse",
+    ),
+    "loss": (
+        lambda: replace(small_task(), loss="multi-label", y_train=np.zeros((19, 4)), y_test=np.zeros((11, 4))),
+        RULE,
+        "it has no loss multi-label, only cross-entropy and mse",
+    ),
+    "tokens": (of_tokens, RULE, "it takes inputs that are float32 numbers, not tokens (int32)"),
+    "inputs": (of_two_inputs, RULE, "it takes one input, not several by name (image, words)"),
+    "optimiser": (
+        small_task,
+        LocalRule(optimiser=Optimiser("RAdam")),
+        "it has no optimiser RAdam, only SGD, Adam and AdamW",
+    ),
+    "own optimiser": (
+        small_task,
+        LocalRule(optimiser=Optimiser(own_optimiser)),
+        "it has no optimiser of your own (own_optimiser), only SGD, Adam and AdamW",
+    ),
+    "option": (
+        small_task,
+        LocalRule(optimiser=Optimiser("AdamW", {"amsgrad": True})),
+        "it has no option amsgrad of AdamW",
+    ),
+    "nesterov": (
+        small_task,
+        LocalRule(optimiser=Optimiser("SGD", {"momentum": 0.9, "nesterov": True})),
+        "it has no option nesterov of SGD",
+    ),
+    "eps": (small_task, LocalRule(optimiser=Optimiser("Adam", {"eps": 0.0})), "it has no Adam with eps below 1e-30"),
+    "block": (
+        lambda: make_task(networks.network("squeezenet", (1, 8, 8), 4, seed=0), (1, 8, 8)),
+        RULE,
+        "it has no layer Fire",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "rule", "reason"), REASONS.values(), ids=REASONS)
+def test_the_reason_names_what_the_native_engine_does_not_have(make, rule, reason):
+    with pytest.raises(ValueError, match="the native engine cannot train this model: " + re.escape(reason)):
+        make_engine(make(), rule, 0, engine="native")
+
+
+def test_the_slowest_build_says_why_it_is_used(monkeypatch):
+    monkeypatch.setenv("FEDLOOM_NATIVE", "baseline")
+    assert make_engine(small_task(), RULE, 0, n_workers=2)[1] == "native (baseline), 2 threads (as FEDLOOM_NATIVE says)"
+    monkeypatch.delenv("FEDLOOM_NATIVE")
+    baseline = importlib.import_module("fedloom.training._native_baseline")
+    monkeypatch.setattr(baseline, "best_instructions", lambda: "baseline")
+    words = make_engine(small_task(), RULE, 0, n_workers=2)[1]
+    assert words == "native (baseline), 2 threads (this processor has no AVX2, with which it is faster)"
 
 
 WIDE = {"hidden": (1024, 1024)}

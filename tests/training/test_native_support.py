@@ -403,6 +403,7 @@ BAD_CALLS = {
     "no beginning": lambda: raw_engine(first=ints()),
     "batches of nothing": lambda: raw_engine(batch_size=0),
     "half a rule": lambda: raw_engine(rule=[0.0, 0.0]),
+    "half of Adam": lambda: raw_engine(rule=[0.0] * 6),
     "rows too short": lambda: raw_engine().train(ROW[:, 1:], job(0, 0, 1, 0, 0), RATES, 1),
     "jobs of four columns": lambda: raw_engine().train(ROW, job(0, 0, 1, 0), RATES, 1),
     "a start that is not there": lambda: raw_engine().train(ROW, job(1, 0, 1, 0, 0), RATES, 1),

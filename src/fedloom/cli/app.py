@@ -92,6 +92,10 @@ def run(
         int | None, typer.Option(min=1, help="Training threads or processes, with --ray actors [one per core].")
     ] = None,
     engine: Annotated[str, typer.Option(help="auto, native or torch.")] = "auto",
+    device: Annotated[str, typer.Option(help="Where torch trains: auto, cpu, cuda or mps.")] = "cpu",
+    together: Annotated[
+        int | None, typer.Option(min=1, help="Clients that torch trains at once [1 on cpu, elsewhere what fits].")
+    ] = None,
     ray: Ray = None,
     data_folder: DataFolder = None,
     max_time: MaxTime = None,
@@ -122,6 +126,8 @@ def run(
         dry_run=dry_run,
         workers=workers,
         engine=engine,
+        device=device,
+        together=together,
         ray=ray,
         data_folder=data_folder,
         max_time=max_time,

@@ -23,6 +23,8 @@ def run_once(
     dry_run: bool,
     workers: int | None,
     engine: str,
+    device: str,
+    together: int | None,
     ray: str | None,
     data_folder: Path | None,
     max_time: str | None,
@@ -42,7 +44,8 @@ def run_once(
     from fedloom.simulator.speed import real_run
 
     chosen, made, method = _asked(scenario, method, plan, changes)
-    simulation = _set_up(chosen, made, seed, data_folder, workers, engine, ray, dry_run)
+    on = {"device": device, "together": together}
+    simulation = _set_up(chosen, made, seed, data_folder, workers, engine, on, ray, dry_run)
     where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
     if not dry_run:
         refuse_full_disk(estimate(chosen, simulation.method, model=simulation.setting.model), where)
@@ -58,7 +61,7 @@ def run_once(
         summary = _carried_out(simulation, method, None if dry_run else where, resume, show, guard)
     left: dict[str, Any]
     if dry_run:
-        expected = real_run(simulation, time.monotonic() - began, workers, engine)
+        expected = real_run(simulation, time.monotonic() - began, workers, engine, **on)
         warnings, left = simulation.warnings, {"estimate": expected}
         words = _figures(summary) + [_expected(expected)]
     else:
@@ -96,12 +99,17 @@ def _set_up(
     data_folder: Path | None,
     workers: int | None,
     engine: str,
+    on: dict[str, Any],
     ray: str | None,
     dry_run: bool,
 ) -> Any:
-    """The simulation, with an engine on this machine or on a Ray cluster."""
+    """The simulation, with an engine on this machine or on a Ray cluster. on: device and together of the torch engine."""
     from fedloom.simulator import Simulation
 
+    if ray is not None and on != {"device": "cpu", "together": None}:
+        raise ValueError(
+            "--device and --together are for one machine: with --ray clients train on processors; leave them out"
+        )
     trained_by: Any = engine
     if ray is not None and not dry_run:
         from fedloom.scale.engine import on_ray
@@ -114,6 +122,7 @@ def _set_up(
         directory=None if data_folder is None else str(data_folder),
         n_workers=workers,
         engine=trained_by,
+        **on,
         dry_run=dry_run,
     )
 

@@ -1,6 +1,7 @@
 """`fedloom plan`: a fleet in a table, a plan of who reports to whom, and what it will take."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -82,7 +83,10 @@ def plan_fleet(file: Path, options: Asked, folder: Path | None, *, as_json: bool
         size, model_words, fleet = _read(file, asked)
         work = _work(size, asked.local_steps, asked.edge_rounds)
         stage(STAGES[1])
+        if asked.method is not None:
+            work = work.coded(_without_coding(asked.method)[1])
         made = (_optimised if asked.figure is not None else _by_method)(fleet, asked, work, watch)
+        model_words = "; ".join(filter(None, [model_words, _coded_words(work)]))
         _refuse_endless(fleet, made.plan, work)
         stage(STAGES[2])
         said = _assumptions(fleet.table, asked.server, model_words, made, asked.bandwidth_hz)
@@ -213,12 +217,29 @@ def _refuse_endless(fleet: _Fleet, plan: Any, work: Any) -> None:
     from fedloom.planning.link_budget import DAY_S
     from fedloom.record import plan_words
 
-    if weak := weak_links(fleet.devices, plan, 8.0 * work.model_bytes, DAY_S):
-        raise ValueError(plan_words.refusal_words(fleet.table.ids, weak, plan, work.model_bytes))
+    largest = max(work.up_bytes, work.down_bytes)
+    if weak := weak_links(fleet.devices, plan, 8.0 * largest, DAY_S):
+        raise ValueError(plan_words.refusal_words(fleet.table.ids, weak, plan, largest))
 
 
 def _method(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> tuple[Any, bool]:
     """The method, and whether it goes by the fleet's capacities and candidates."""
+    text, coding = _without_coding(asked.method or "")
+    chosen, own = _uncoded(replace(asked, method=text), devices, watch)
+    return chosen.with_(coding=coding), own
+
+
+def _without_coding(text: str) -> tuple[str, Any]:
+    """A method by name without the options of its coding, and the coding."""
+    from fedloom.simulator import make_method
+
+    name, *given = text.split(":")
+    coded = [option for option in given if re.match(r"(up|down)[.=]|feedback=", option)]
+    coding = make_method(":".join(["geographic" if name == K_MEANS else name, *coded])).coding
+    return ":".join([name, *(option for option in given if option not in coded)]), coding
+
+
+def _uncoded(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> tuple[Any, bool]:
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
     from fedloom.planning import heads_by_data_and_distance, heads_in_the_middle
@@ -252,6 +273,14 @@ def _method(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> 
         n_clusters = heads_for(devices.n, None, int(devices.capacity[devices.candidate].max()))
         return chosen.with_(group=heads_in_the_middle(devices, n_clusters)), True
     return chosen, False
+
+
+def _coded_words(work: Any) -> str:
+    from fedloom.record.plan_words import si
+
+    if work.coded_bytes is None:
+        return ""
+    return f"of a model {si(work.up_bytes, 'B')} go up and {si(work.down_bytes, 'B')} down, coded, in all plans"
 
 
 def _point(text: str) -> tuple[float, float]:

@@ -49,7 +49,10 @@ def compared(
         missing=missing_columns(table, made.method.needs, fleet.with_gradients),
         notes=[*proof, *said, *_remarks(table, devices, made, others), *_turns_words(table, plan, turns, rotate)],
         simple=simple,
-        warnings=(*fleet.without, *_slow_links(table.ids, devices, plan, others, 8.0 * work.model_bytes)),
+        warnings=(
+            *fleet.without,
+            *_slow_links(table.ids, devices, plan, others, 8.0 * max(work.up_bytes, work.down_bytes)),
+        ),
         objective=made.objective,
         by_number=made.by_number,
         turns=turns,

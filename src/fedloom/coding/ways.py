@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedloom.coding.float32 import Float32
 from fedloom.coding.interface import Codec
+from fedloom.coding.masked import masked
 from fedloom.coding.randomk import RandomK
 from fedloom.coding.sign import Sign
 from fedloom.coding.topk import TopK
@@ -44,3 +48,18 @@ class Coding:
     def plain(self) -> bool:
         """Models go as they are: nothing is to be done, and nothing is rounded."""
         return not (self.codes_up or self.codes_down)
+
+    def bits(
+        self,
+        n_values: int,
+        plain_bits: float,
+        trainable: NDArray[np.bool_] | None = None,
+        width: int | None = None,
+    ) -> tuple[float, float]:
+        """Of a model of n_values numbers as it goes up and down: what its codec writes. If it is counted as another number of
+        bits than 32 for each (`model_bits`), in the same proportion. width: numbers with those that travel beside the model;
+        trainable (width,): what is coded, if not all."""
+        exact = [float(masked(codec, trainable).n_bits(width or n_values)) for codec in (self.up, self.down)]
+        as_it_is = 32.0 * n_values
+        up, down = exact if plain_bits == as_it_is else [plain_bits * (bits / as_it_is) for bits in exact]
+        return up, down

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedloom.deployment import naming
 from fedloom.deployment.store import Store
 from fedloom.simulator.book import Dispatch, Model, settle
+from fedloom.simulator.sending import Rounded
 from fedloom.training.engine import Jobs, Mix, Rows, Scores
 
 Row = NDArray[np.float32]
@@ -35,6 +36,8 @@ class Names:
         self.n_collections = 0
         self._features_from = 0
         self._merges: set[str] = set()  # names of models that stations make
+        self._kept: weakref.WeakSet[Model] = weakref.WeakSet()
+        self._coded_of: weakref.WeakKeyDictionary[Model, tuple[Model, int]] = weakref.WeakKeyDictionary()
 
     def known(self, model: Model) -> str | None:
         """The name of a model that has one."""
@@ -47,8 +50,34 @@ class Names:
         self._n += 1
         if merge:
             self._merges.add(name)
-        self._name[model], self._model[name], self.at[name] = name, model, {node}
+        self._call(model, name, node)
         return name
+
+    def keep(self, model: Model, node: str, name: str | None = None) -> str:
+        """Name what a node keeps for itself and shows nobody: what is left over of a message."""
+        self._kept.add(model)
+        if name is None:
+            return self.give(model, node)
+        self._call(model, name, node)
+        return name
+
+    def is_kept(self, model: Model) -> bool:
+        """Whether a node keeps it for itself."""
+        return model in self._kept
+
+    def coded_of(self, name: str) -> tuple[Model, int] | None:
+        """The model that a named one is what arrives of, and the key of the message; None if it is not coded."""
+        model = self._model.get(name)
+        return None if model is None else self._coded_of.get(model)
+
+    def _call(self, model: Model, name: str, node: str) -> None:
+        self._name[model], self._model[name], self.at[name] = name, model, {node}
+        self._see(model)
+
+    def _see(self, model: Model) -> None:
+        """Remember what a model arrives of, which its rule tells until it is settled."""
+        if isinstance(model.rule, Rounded):
+            self._coded_of[model] = model.models[0][0], model.rule.key
 
     def of(self, model: Model) -> str:
         """The name of a model, which the cloud makes if nobody else does."""
@@ -65,7 +94,7 @@ class Names:
 
     def alive(self, name: str) -> bool:
         """Whether anybody may still need a value."""
-        if name[0] in "us":
+        if name[0] in "usc":
             return f"u{name[1:]}" in self._dispatch
         if name[0] == "f":
             return int(name.split("-")[1]) >= self._features_from
@@ -99,6 +128,7 @@ class Names:
     def row(self, model: Model) -> Row:
         """The row of a model that is here or can be computed here; NotHere if not. What has a name is kept on disk."""
         name = self._name.get(model)
+        self._see(model)
         if model.row is None and name is not None and name in self.store:
             model.row = self.store[name]
             settled(model)
@@ -132,8 +162,7 @@ class Names:
 
 def settled(model: Model) -> None:
     """Its recipe is of no use any more."""
-    model.settled = True
-    model.models, model.jobs, model.rule = [], [], None
+    model.forget()
 
 
 def of_cloud(model: Model, known: Callable[[Model], str | None]) -> bool:

@@ -1,8 +1,9 @@
 """The ledger of a deployed run: what was booked as predicted when clients were sent becomes what was measured when they are back.
 
-Seconds are those that nodes have measured, bytes the values that went over each link. Joules are those of the fleet's model for
-these seconds (power times seconds), or of the device's own meter for computing. What was not measured stays as predicted: jobs
-that were given up, and those whose update was there already. Corrections are entries like any other: all still adds up.
+Seconds are those that nodes have measured, bytes those of the values, or of the messages of codecs, that went over each link.
+Joules are those of the fleet's model for these seconds (power times seconds), or of the device's own meter for computing. What
+was not measured stays as predicted: jobs that were given up, and those whose update was there already. Corrections are entries
+like any other: all still adds up.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,10 +29,11 @@ class _Job:
 
 
 class Booking:
-    """ledger: of the run; model_bytes: of a model as it is predicted. Journal: what nodes have measured."""
+    """ledger: of the run; up_bytes, down_bytes: of what goes up and down of a model as it is predicted. Journal: what nodes have
+    measured."""
 
-    def __init__(self, ledger: Callable[[], Ledger], model_bytes: int, journal: Journal) -> None:
-        self._ledger, self._model_bytes, self._journal = ledger, model_bytes, journal
+    def __init__(self, ledger: Callable[[], Ledger], up_bytes: int, down_bytes: int, journal: Journal) -> None:
+        self._ledger, self._n_bytes, self._journal = ledger, {"up": up_bytes, "down": down_bytes}, journal
         self._jobs: dict[tuple[int, int], _Job] = {}
         self._scene: Scene | None = None
         self._n_moved = 0
@@ -95,7 +97,7 @@ class Booking:
             before_s, before_j = float(leg.seconds[who]), float(leg.joules[who])
             factor = seconds / predicted_s if predicted_s else 1.0
             now_s = before_s * factor if predicted_s else seconds / len(legs)
-            more = n_bytes - int(leg.sent[who]) * self._model_bytes
+            more = n_bytes - int(leg.sent[who]) * self._n_bytes[way.direction]
             self._pay(way.direction, leg, who, more, now_s - before_s, before_j * (factor - 1.0))
 
     def _pay(self, direction: str, leg: Leg, who: int, n_bytes: int, airtime_s: float, energy_j: float) -> None:

@@ -165,13 +165,15 @@ class CloudDesk:
         name = letter.word("name")
         if not naming.is_value(name):
             raise Refusal(f"{name[:50]!r} is no name of a value")
-        order = f"report-{name}" if name.startswith("m-") else f"feature-{name}"
-        if not self.conductor.outbox.has(who.name, order):
+        order = self.conductor.outbox.get(who.name, f"{'report' if name.startswith('m-') else 'feature'}-{name}")
+        if order is None:
             if name in self.conductor.store:
                 return Letter("taken", {"wanted": False})
             raise Refusal(f"{who.name} was not asked for {name}")
         value = letter.arrays.get("row")
-        if name.startswith("m-"):
+        if "code" in order:
+            value = await asyncio.to_thread(self.conductor.opened, order, letter.arrays.get("message"))
+        elif name.startswith("m-"):
             self.station.keeping.check_row(name, value)
         if value is None or value.ndim == 0:
             raise Refusal(f"{name} must come with its numbers")

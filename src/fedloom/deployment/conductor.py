@@ -6,6 +6,7 @@ After a restart the driver goes through the journal again and gives the same ord
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from fedloom.deployment import naming
 from fedloom.deployment.book import Names
 from fedloom.deployment.booking import Booking
 from fedloom.deployment.clock import WallClock
+from fedloom.deployment.coded import Wire
 from fedloom.deployment.collecting import Collecting
 from fedloom.deployment.journal import Journal, Noted
 from fedloom.deployment.looking import Looking
@@ -30,18 +32,21 @@ from fedloom.deployment.took import NOTHING, Took
 from fedloom.fleet import Snapshot
 from fedloom.methods import Method, Waiting
 from fedloom.protocol.messages import OnTheWay, Part, Send
-from fedloom.simulator.book import Dispatch, Model
+from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Collects, Computes
 from fedloom.simulator.clock import Back, Delivered, Left, Lost, Reporting
 from fedloom.simulator.features import Features
+from fedloom.simulator.held import Errand
 from fedloom.simulator.scene import Scene
 from fedloom.training.engine import Engine
+from fedloom.training.state import Layout
 
 Row = NDArray[np.float32]
 
 
 class Conductor:
-    """A carrier (fedloom.simulator.carrying). waiting: for whom and how long, if not as the method says."""
+    """A carrier (fedloom.simulator.carrying). waiting: for whom and how long, if not as the method says. trainable (P,): what of
+    a model is coded. bits: by the scenario, of what goes up and down of a model. layout: of the states of a client rule."""
 
     foreseen = False
 
@@ -53,19 +58,23 @@ class Conductor:
         n_params: int,
         *,
         waiting: Waiting | None = None,
-        model_bits: float | None = None,
+        trainable: NDArray[np.bool_] | None = None,
+        bits: tuple[float, float] | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self.method, self.store, self.journal, self.n_params = method, store, journal, n_params
+        self.wire = Wire(method.coding, n_params, trainable)
         self.lock = threading.Condition(threading.RLock())
         self.outbox = Outbox()
         self.names = Names(store)
         self.silence = Silence(waiting or method.waiting)
         self.losses = Losses(self.silence, self.outbox, self.names)
         self.clock = WallClock(journal, self.lock, self.look_around, self._noticed)
-        self.ordering = Ordering(method, journal, self.names, self.outbox, self.losses)
+        self.ordering = Ordering(method, journal, self.names, self.outbox, self.losses, layout)
         self.reports = Reports(store, self.clock)
         self.measures = Measured(journal)
-        self.sight = Sight(measures=not in_lockstep(method), model_bits=model_bits or 32.0 * n_params)
+        up_bits, down_bits = bits or (8.0 * self.wire.up_bytes, 8.0 * self.wire.down_bytes)
+        self.sight = Sight(measures=not in_lockstep(method), up_bits=up_bits, down_bits=down_bits)
         self.n_failed: Counter[str] = Counter()
         """By order: how often it failed."""
         self.booking: Booking | None = None
@@ -80,7 +89,8 @@ class Conductor:
 
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay:
         with self.lock:
-            dispatch: Dispatch = action.parts[0].load.dispatch
+            errand: Errand = action.parts[0].load
+            dispatch = errand.dispatch
             ticket: dict[int, int] = {}
             for part in action.parts:
                 ticket.update(zip(part.client.tolist(), part.ticket.tolist()))
@@ -89,10 +99,11 @@ class Conductor:
             self.losses.see(scene.topology)
             if self.on_scene is not None:
                 self.on_scene(scene)
-            sent = action.parts[0].load.sent
+            sent = errand.sent
+            assert sent is not None
             for j, client in enumerate(dispatch.client.tolist()):
                 job, steps, compute_s = (client, ticket[client]), int(dispatch.n_steps[j]), float(sent.compute_s[j])
-                self.ordering.train(dispatch, j, ticket[client], scene, None if self.on_scene is None else compute_s)
+                self.ordering.train(errand, j, ticket[client], scene, None if self.on_scene is None else compute_s)
                 self.measures.sent(job, action.group, sent, j, steps)
                 self.sight.sent(job, scene, steps)
                 if self.booking is not None:
@@ -105,7 +116,8 @@ class Conductor:
 
     def reported(self, group: int, hosts: Sequence[int], models: Sequence[Model], kind: str, at_s: float) -> bool:
         with self.lock:
-            self.reports.expect(group, self.ordering.report(models), at_s)
+            stations = [naming.station(kind, host) for host in hosts]
+            self.reports.expect(group, self.ordering.report(models, stations), at_s)
             self.lock.notify_all()
             return True
 
@@ -144,6 +156,9 @@ class Conductor:
                     self.journal.measured(client, ticket, took)
                     self.journal.carries(node, took.carried)
                     self.ordering.trained(order["name"])
+                    if failed is None:
+                        self.names.done(naming.left(order["name"]))
+                        self.names.done(naming.own(order["name"]))
                     self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
                 case "merge" | "hold" | "report":
                     if order["do"] != "report":
@@ -154,11 +169,20 @@ class Conductor:
                         self.journal.moves(node, took)
                     if order["do"] == "merge":
                         self.names.done(order["name"])
+                    elif order["do"] == "report":
+                        self.ordering.reported(order["name"])
                 case _:
                     self.journal.carries(node, took.carried)
             self.outbox.take(node, order_id)
             self.reports.check()
             self.lock.notify_all()
+
+    def opened(self, report: Order, message: NDArray[Any] | None) -> Row:
+        """The model in a coded report; Refusal if it is none."""
+        code = report["code"]
+        reference = self.row_of(code["ref"]["n"])
+        assert reference is not None, "the cloud has what it has sent"
+        return self.wire.taken_up(report["name"], message, reference, code["key"])
 
     def arrived(self, name: str, array: NDArray[np.generic]) -> None:
         """A report or a feature is here."""

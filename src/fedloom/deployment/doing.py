@@ -3,10 +3,11 @@ not there yet is waited for."""
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.deployment import naming
@@ -14,10 +15,11 @@ from fedloom.deployment.keeping import WAIT_S, Keeping, Row
 from fedloom.deployment.letters import Letter
 from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.orders import Order
-from fedloom.deployment.recipes import Recipe, leaves, merged, mixed
+from fedloom.deployment.recipes import Leaf, Recipe, leaves, merged, mixed, needed
 from fedloom.deployment.took import NOTHING, Took
 from fedloom.deployment.transport import Link, Refusal, until_reached
 from fedloom.deployment.worker import Worker
+from fedloom.gate import Refused
 from fedloom.methods import Method
 
 CALL_S = 60.0
@@ -66,10 +68,10 @@ class Doing:
             case "hold":
                 await self._hold(order)
             case "report":
-                row = await self._keeping.need(order["name"])
+                value = await self._report(order)
                 began_s = time.monotonic()
-                await self._put(CLOUD, order["name"], row)
-                self.took[order["id"]] = Took(send_s=time.monotonic() - began_s, sent=row.nbytes)
+                await self._put(CLOUD, order["name"], value)
+                self.took[order["id"]] = Took(send_s=time.monotonic() - began_s, sent=value.nbytes)
             case other:
                 raise ValueError(f"{self._name} cannot {other!r}; its version is too old for this cloud")
 
@@ -77,8 +79,10 @@ class Doing:
         took = await self._train(order)
         began_s = time.monotonic()
         self.at_work[order["id"]] = "send"
-        names = [order["name"], *([naming.begun(order["name"])] if order["begun"] else [])]
-        await asyncio.gather(self._keeping.saved(*names), *(self._put_all(station, names) for station in order["to"]))
+        update = naming.message(order["name"]) if "code" in order else order["name"]
+        names = [update, *([naming.begun(order["name"])] if order["begun"] else [])]
+        saved = self._keeping.saved(*_made_by(order))
+        await asyncio.gather(saved, *(self._put_all(station, names) for station in order["to"]))
         others = [station for station in order["to"] if station != self._name]
         n_bytes = len(others) * sum(self._store[name].nbytes for name in names)
         if took.train_s is not None:
@@ -88,35 +92,50 @@ class Doing:
         """What fetching and training took; nothing if the update is there already. It is held, and not on disk yet: it could be
         trained again."""
         name = order["name"]
-        needed = [name, naming.begun(name)] if order["begun"] else [name]
-        if all(n in self._store for n in needed):
+        if all(n in self._store for n in _made_by(order)):
             return NOTHING
         got: list[Got] = []
         self.at_work[order["id"]] = "fetch"
-        again = (self._get(at, other, got) for other, at in order.get("also", []))
-        start, *_ = await asyncio.gather(self._made(order["start"], got), *again)
+        recipes = [order["start"], *([order["code"]["ref"]] if "code" in order else [])]
+        again = asyncio.gather(*(self._get(at, other, got, key) for other, at, key in order.get("also", [])))
+        (start, *reference), _ = await asyncio.gather(self._made(recipes, got), again)
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
-        row = await asyncio.to_thread(_own, partial(self._working.train, start, **steps))
+        row, own = await asyncio.to_thread(_own, partial(self._working.train, start, self._states(order), **steps))
         await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
         if order["begun"]:
             await self._keeping.hold(naming.begun(name), start)
         await self._keeping.hold(name, row)
+        if own is not None:
+            await self._keeping.hold(order["own"]["to"], own)
+        if reference:
+            message = await self._coded(row, reference[0], order["code"])
+            await self._keeping.hold(naming.message(name), message)
         after_j = self._joules()
         joules = None if before_j is None or after_j is None else max(0.0, after_j - before_j)
         took = Took(train_s=time.monotonic() - began_s, joules=joules)
         return took._replace(fetch_s=max((s for s, _ in got), default=0.0), fetched=sum(n for _, n in got))
 
+    def _states(self, order: Mapping[str, Any]) -> Row | None:
+        """The own states with which a job begins; None if there were none before."""
+        name = order["own"]["from"] if "own" in order else None
+        if name is not None and name not in self._store:
+            raise ValueError(f"{self._name} has lost {name}, the states that it kept after its last job")
+        return None if name is None else self._store[name]
+
     async def _hold(self, order: Mapping[str, Any]) -> None:
         got: list[Got] = []
-        await self._keeping.keep(order["name"], await self._get(order["from"], order["name"], got))
+        row = self._keeping.here(order["name"])
+        if row is None:
+            row = await self._get(order["from"], order.get("of", order["name"]), got, order.get("key"))
+        await self._keeping.keep(order["name"], row)
         if got and order["from"] == CLOUD:
             self.took[order["id"]] = Took(fetch_s=got[0][0], fetched=got[0][1])
 
     async def _feature(self, order: Mapping[str, Any]) -> None:
         layers = order["layers"]
-        start = None if order["start"] is None else await self._made(order["start"], [])
+        start = None if order["start"] is None else (await self._made([order["start"]], []))[0]
         result = None
         if order["kind"] == "update":
             await self._train({**order, "name": order["update"], "begun": False})
@@ -129,45 +148,84 @@ class Doing:
     async def _merge(self, order: Mapping[str, Any]) -> None:
         if order["name"] in self._store:
             return
-        rows: dict[str, Row] = {}
-        updates = [*order.get("updates", []), *(name for wave in order.get("waves", []) for name, _ in wave)]
-        for name in updates:
-            rows[name] = await self._keeping.need(name)
-            if "arrivals" in order:
-                rows[naming.begun(name)] = await self._keeping.need(naming.begun(name))
-        recipes = [recipe for recipe, _ in order.get("models", [])] + ([order["old"]] if "old" in order else [])
-        for recipe in recipes:
-            rows |= await self._leaves(recipe, [])
-        await self._keeping.hold(order["name"], await asyncio.to_thread(merged, order, rows, self._method))
+        rows = await self._rows(needed(order), [])
+        wire = self._keeping.wire
+        await self._keeping.hold(order["name"], await asyncio.to_thread(merged, order, rows, self._method, wire))
         self._keeping.have_merged(rows)
 
-    async def _made(self, recipe: Recipe, got: list[Got]) -> Row:
-        return mixed(recipe, await self._leaves(recipe, got), self._method)
+    async def _report(self, order: Mapping[str, Any]) -> NDArray[Any]:
+        """What is sent to the cloud: a model, or the message of it; what is left over of that is on disk then."""
+        if "code" not in order:
+            return await self._keeping.need(order["name"])
+        code = order["code"]
+        row, reference = await self._made([code["of"], code["ref"]], [])
+        message = await self._coded(row, reference, code)
+        await self._keeping.saved(*([] if code["keep"] is None else [code["keep"]]))
+        return message
 
-    async def _leaves(self, recipe: Recipe, got: list[Got]) -> dict[str, Row]:
-        places = dict(reversed([*leaves(recipe)]))  # the first place of each
-        need = self._keeping.need
-        rows = [need(name) if at == self._name else self._get(at, name, got) for name, at in places.items()]
-        return dict(zip(places, await asyncio.gather(*rows)))
+    async def _coded(self, row: Row, reference: Row, code: Mapping[str, Any]) -> NDArray[Any]:
+        """The message for a model; what is left over of it is held."""
+        if code["add"] is not None and code["add"] not in self._store:
+            raise ValueError(f"{self._name} has lost {code['add']}, what was left over of its last message")
+        added = None if code["add"] is None else self._store[code["add"]]
+        wire = self._keeping.wire
+        message, left = await asyncio.to_thread(_own, partial(wire.sent_up, row, reference, added, code["key"]))
+        if code["keep"] is not None:
+            await self._keeping.hold(code["keep"], left)
+        return message
 
-    async def _get(self, node: str, name: str, got: list[Got]) -> Row:
-        """A model from another node, as soon as that has it; the seconds it took, less those that it was waited for there."""
+    async def _made(self, recipes: Sequence[Recipe], got: list[Got]) -> list[Row]:
+        """The rows of some recipes; what several need is fetched once."""
+        rows = await self._rows((leaf for recipe in recipes for leaf in leaves(recipe)), got)
+        return [mixed(recipe, rows, self._method, self._keeping.wire) for recipe in recipes]
+
+    async def _rows(self, wanted: Iterable[Leaf], got: list[Got]) -> dict[str, NDArray[Any]]:
+        """By id, what is here or at others."""
+        places = {leaf.id: leaf for leaf in reversed([*wanted])}  # the first place of each
+        rows: dict[str, NDArray[Any]] = {name: self._store[name] for name in places if name in self._store}
+        others = [leaf for leaf in places.values() if leaf.id not in rows]
+        return rows | dict(
+            zip([leaf.id for leaf in others], await asyncio.gather(*(self._row(o, got) for o in others)))
+        )
+
+    async def _row(self, leaf: Leaf, got: list[Got]) -> NDArray[Any]:
+        if leaf.at not in (None, self._name):
+            return await self._get(str(leaf.at), leaf.name, got, leaf.key)
+        row = await self._keeping.need(leaf.name)
+        return row if leaf.key is None else await self._as_sent(row, leaf.key)
+
+    async def _as_sent(self, row: Row, key: int) -> Row:
+        """What others get of a model that is here."""
+        return await asyncio.to_thread(self._keeping.wire.as_sent_down, row, key)
+
+    async def _get(self, node: str, name: str, got: list[Got], key: int | None = None) -> Row:
+        """A model from another node, as soon as that has it; the seconds it took, less those that it was waited for there. With a
+        key it comes coded."""
         if (here := self._keeping.here(name)) is not None:
-            return here
+            return here if key is None else await self._as_sent(here, key)
+        fields = {"name": name, "wait_s": WAIT_S / 2} | ({} if key is None else {"key": key})
         while True:
-            letter, began_s = Letter("fetch", {"name": name, "wait_s": WAIT_S / 2}), time.monotonic()
-            reply = await until_reached(self._link, node, letter, CALL_S)
+            began_s = time.monotonic()
+            reply = await until_reached(self._link, node, Letter("fetch", fields), CALL_S)
             if reply.fields.get("there"):
                 held_s = reply.number("held_s", least=0, most=CALL_S)
                 took_s = max(0.0, time.monotonic() - began_s - held_s)
-                row = reply.arrays.get("row")
+                value = reply.arrays.get("row" if key is None else "message")
                 try:
-                    self._keeping.check_row(name, row)
-                except Refusal as error:
+                    row = await self._opened(name, value, key)
+                except (Refusal, Refused) as error:
                     raise ValueError(f"{node} has sent what is no model: {error}") from None
-                assert row is not None
-                got.append((took_s, row.nbytes))
+                assert value is not None
+                got.append((took_s, value.nbytes))
                 return row
+
+    async def _opened(self, name: str, value: NDArray[Any] | None, key: int | None) -> Row:
+        """The model that came."""
+        if key is not None and value is not None:
+            return await asyncio.to_thread(self._keeping.wire.got_down, value, key)
+        self._keeping.check_row(name, value)
+        assert value is not None
+        return value
 
     async def _put_all(self, node: str, names: Sequence[str]) -> None:
         for name in names:
@@ -176,7 +234,8 @@ class Doing:
     async def _put(self, node: str, name: str, row: NDArray[Any]) -> None:
         if node == self._name and name in self._store:
             return
-        await until_reached(self._link, node, Letter("put", {"name": name}, {"row": row}), CALL_S)
+        what = "message" if row.dtype == np.uint8 else "row"
+        await until_reached(self._link, node, Letter("put", {"name": name}, {what: row}), CALL_S)
 
     def _joules(self) -> float | None:
         return None if self._meter is None else _own(self._meter)
@@ -186,6 +245,17 @@ class Doing:
         if self._worker is None:
             raise ValueError(f"{self._name} has no data to train on")
         return self._worker
+
+
+def _made_by(order: Mapping[str, Any]) -> list[str]:
+    """What a device makes when it trains."""
+    name = order["name"]
+    begun = [naming.begun(name)] if order["begun"] else []
+    begun += [order["own"]["to"]] if "own" in order else []
+    if "code" not in order:
+        return [name, *begun]
+    kept = order["code"]["keep"]
+    return [name, *begun, naming.message(name), *([] if kept is None else [kept])]
 
 
 def _own(compute: Callable[[], T]) -> T:

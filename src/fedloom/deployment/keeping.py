@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.deployment import naming
+from fedloom.deployment.coded import Bytes, Wire
 from fedloom.deployment.letters import BadLetter, Letter
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import Identity
@@ -23,16 +24,20 @@ from fedloom.deployment.transport import Refusal
 Row = NDArray[np.float32]
 MOST_HELD = 64  # updates of one device at a station; more are not waited for
 MOST_MERGED = 10_000
+MOST_WRITTEN = 4  # messages that are kept to be sent again
+MOST_KEY = 2**64 - 1
 WAIT_S = 20.0  # an answer may be held back so long for something to come
 LOOK_S = 0.5  # what is waited for is looked for so often, also if nobody says that it has come
 
 
 class Keeping:
-    """name: whose. find: a row by its name, where it is not in the store. merged: the last updates that were merged here: they do
-    not come again."""
+    """name: whose. wire: how models are written. find: a row by its name, where it is not in the store. merged: the last updates
+    that were merged here: they do not come again."""
 
-    def __init__(self, name: str, store: Store, log: Log, n_params: int, find: Callable[[str], Row | None]) -> None:
-        self.name, self.store, self.log, self.n_params, self._find = name, store, log, n_params, find
+    def __init__(self, name: str, store: Store, log: Log, wire: Wire, find: Callable[[str], Row | None]) -> None:
+        self.name, self.store, self.log, self.wire, self._find = name, store, log, wire, find
+        self._writing = asyncio.Lock()
+        self._written: dict[str, Bytes] = {}  # the last messages that models were sent down in
         self._changed = asyncio.Condition()
         self.merged: deque[str] = deque(maxlen=MOST_MERGED)
 
@@ -52,17 +57,35 @@ class Keeping:
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
         began_s = time.monotonic()
         row = await self._soon(name, wait_s)
-        fields = {"there": row is not None, "held_s": time.monotonic() - began_s}
-        return Letter("row", fields, {} if row is None else {"row": row})
+        arrays: dict[str, NDArray[Any]] = {} if row is None else {"row": row}
+        if row is not None and "key" in letter.fields:
+            arrays = {"message": await self._message(name, row, letter)}
+        return Letter("row", {"there": row is not None, "held_s": time.monotonic() - began_s}, arrays)
+
+    async def _message(self, name: str, row: Row, letter: Letter) -> Bytes:
+        """What is sent down of a model, by the key that the letter tells: the same for all who ask with it."""
+        if not self.wire.coding.codes_down:
+            raise Refusal("models go down as they are here; a letter needs no key")
+        key = letter.number("key", least=0, most=MOST_KEY)
+        wanted = f"{name}/{key}"
+        async with self._writing:
+            if wanted not in self._written:
+                if len(self._written) >= MOST_WRITTEN:
+                    self._written.pop(next(iter(self._written)))
+                self._written[wanted] = await asyncio.to_thread(self.wire.sent_down, row, int(key))
+            return self._written[wanted]
 
     async def _taken(self, who: Identity, letter: Letter) -> Letter:
         name = _value(letter)
-        row = letter.arrays.get("row")
-        if name[0] not in "us":
+        row = letter.arrays.get("message" if name[0] == "c" else "row")
+        if name[0] not in "usc":
             raise Refusal(f"{self.name} takes updates, and {name} is none")
         if who.role != "device" or naming.client_of(who.name) != naming.owner(name):
             raise Refusal(f"{name} is to be sent by device-{naming.owner(name)} and nobody else")
-        self.check_row(name, row)
+        if name[0] == "c":
+            await asyncio.to_thread(self.wire.taken_up, name, row)
+        else:
+            self.check_row(name, row)
         assert row is not None
         if name not in self.store:
             if name in self.merged:
@@ -76,9 +99,9 @@ class Keeping:
 
     def check_row(self, name: str, row: NDArray[Any] | None) -> None:
         """Refuse what is no row of this federation's model."""
-        if row is None or row.dtype != np.float32 or row.shape != (self.n_params,):
+        if row is None or row.dtype != np.float32 or row.shape != (self.wire.n_params,):
             came = "nothing" if row is None else f"{row.dtype} of shape {row.shape}"
-            raise Refusal(f"{name} must be {self.n_params} numbers of float32, got {came}")
+            raise Refusal(f"{name} must be {self.wire.n_params} numbers of float32, got {came}")
 
     async def keep(self, name: str, array: NDArray[Any]) -> None:
         """Keep a value and tell those who wait for it."""
@@ -101,7 +124,7 @@ class Keeping:
 
     def have_merged(self, names: Iterable[str]) -> None:
         """These updates are in a model."""
-        self.merged.extend(name for name in names if name[0] in "us")
+        self.merged.extend(name for name in names if name[0] in "usc")
 
     def here(self, name: str) -> Row | None:
         """A value, if it is here."""

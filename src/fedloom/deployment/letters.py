@@ -27,7 +27,7 @@ MAGIC = b"FLM1"
 MOST_HEADER = 4 << 20
 MOST_ARRAYS = 16
 MOST_DIMENSIONS = 4
-TYPES = {"<f4": np.dtype("<f4"), "<f8": np.dtype("<f8"), "<i8": np.dtype("<i8")}
+TYPES = {name: np.dtype(name) for name in ("<f4", "<f8", "<i8", "|u1")}
 _PREFIX = struct.Struct("<4sI")
 
 

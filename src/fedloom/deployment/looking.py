@@ -63,7 +63,7 @@ class Looking:
     def _name(self, model: Model) -> bool:
         """Names a model if the cloud makes it; whether that is so."""
         names = self._conductor.names
-        if not of_cloud(model, names.known):
+        if names.is_kept(model) or not of_cloud(model, names.known):
             return False
         names.of(model)
         return True

@@ -88,11 +88,13 @@ class Measured:
         *,
         counted_bytes: int,
         carried_bytes: int,
+        coded: Mapping[str, Mapping[str, int]] | None,
         hops: list[dict[str, Any]],
         wire: Mapping[str, int] | None,
     ) -> dict[str, Any]:
-        """As JSON. counted_bytes: of a model by the scenario; carried_bytes: of its values. hops: the ledger, predicted
-        and measured. wire: bytes that every node has sent with all headers, where links were shaped."""
+        """As JSON. counted_bytes: of a model by the scenario; carried_bytes: of its values; coded: both of what goes up and what
+        goes down of one, if that is coded. hops: the ledger, predicted and measured. wire: bytes that every node has sent with
+        all headers, where links were shaped."""
         names = [field.name for field in fields(Line)]
         rows = [asdict(line) for line in self.lines.values()]
         carried = [
@@ -100,7 +102,7 @@ class Measured:
             for (node, to), n in sorted(self._journal.carried.items())
         ]
         return {
-            "model": {"counted_bytes": counted_bytes, "carried_bytes": carried_bytes},
+            "model": {"counted_bytes": counted_bytes, "carried_bytes": carried_bytes, "coded": coded},
             "jobs": {name: [row[name] for row in rows] for name in names},
             "hops": hops,
             "carried": carried,

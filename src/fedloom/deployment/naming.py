@@ -3,6 +3,8 @@
 cloud, edge-3, device-7    nodes; a station is whoever merges: the cloud itself, an edge server, or a device that heads a cluster
 m-12                       a model: made by a station's merge, or by the cloud
 u-7-40, s-7-40             what client 7 has trained beginning with its local step 40, and the model it began with
+c-7-40, r-7-40             the message that it sends of u-7-40 where models are coded, and what is left over of it
+o-7-40                     the client's own states after that job, if the method has a client rule with state
 f-2-7                      the feature of client 7 in the second collection
 """
 
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 CLOUD = "cloud"
 ROLES = ("cloud", "edge", "device")
 _NODE = re.compile(r"cloud|(edge|device)-(0|[1-9][0-9]{0,8})")
-_VALUE = re.compile(r"m-[0-9]{1,15}|[us]-[0-9]{1,9}-[0-9]{1,15}|f-[0-9]{1,9}-[0-9]{1,9}")
+_VALUE = re.compile(r"m-[0-9]{1,15}|[uscro]-[0-9]{1,9}-[0-9]{1,15}|f-[0-9]{1,9}-[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,21 @@ def update(client: int, first_step: int) -> str:
 def begun(update_name: str) -> str:
     """The model that an update began with."""
     return f"s{update_name[1:]}"
+
+
+def message(update_name: str) -> str:
+    """What is sent of an update where it is coded."""
+    return f"c{update_name[1:]}"
+
+
+def left(update_name: str) -> str:
+    """What its device keeps of that for its next message."""
+    return f"r{update_name[1:]}"
+
+
+def own(update_name: str) -> str:
+    """The states that a client keeps after the job of an update."""
+    return f"o{update_name[1:]}"
 
 
 def feature(collection: int, client: int) -> str:

@@ -9,7 +9,11 @@ import secrets
 import time
 from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedloom.deployment import naming
+from fedloom.deployment.coded import Wire
 from fedloom.deployment.doing import CALL_S, Doing
 from fedloom.deployment.keeping import Keeping, Row
 from fedloom.deployment.letters import OLDEST, VERSION, Letter
@@ -32,7 +36,7 @@ TOLD_AGAIN_S = 60.0
 class Node:
     """name: its own. worker: who trains here, if it is a device; meter: joules used so far. find: a row by its name, where it is
     not in the store. local: who answers what it asks itself. revoked: fingerprints of certificates that the cloud has told of.
-    traffic: counts bytes."""
+    traffic: counts bytes. trainable (P,): what of a model is coded."""
 
     def __init__(
         self,
@@ -47,9 +51,10 @@ class Node:
         find: Callable[[str], Row | None] = lambda name: None,
         traffic: Traffic | None = None,
         meter: Callable[[], float] | None = None,
+        trainable: NDArray[np.bool_] | None = None,
     ) -> None:
         self.name, self.store, self.link, self.log = name, store, link, log
-        self.keeping = Keeping(name, store, log, n_params, find)
+        self.keeping = Keeping(name, store, log, Wire(method.coding, n_params, trainable), find)
         self.doing = Doing(method, self.keeping, self, worker, meter)
         self.traffic = Traffic() if traffic is None else traffic
         self.local: Desk = self

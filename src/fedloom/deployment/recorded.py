@@ -55,11 +55,11 @@ class Recorded:
 
     foreseen = False
 
-    def __init__(self, method: Method, journal: Path, identity: str, model_bits: float) -> None:
+    def __init__(self, method: Method, journal: Path, identity: str, *, up_bits: float, down_bits: float) -> None:
         self._journal = Journal(journal, identity)
         self._journal.close()
         self.clock = RecordedClock(self._journal.happened, self._noticed)
-        self._sight = Sight(measures=not in_lockstep(method), model_bits=model_bits)
+        self._sight = Sight(measures=not in_lockstep(method), up_bits=up_bits, down_bits=down_bits)
         self._boxed = method.edge.box_s is not None
         self._at_once = not in_lockstep(method)
         self._engine: Engine | None = None

@@ -21,6 +21,7 @@ from fedloom.deployment.booking import Booking
 from fedloom.deployment.bundles import REVOKED, Bundle, RevokedList, read_bundle
 from fedloom.deployment.certificates import Credentials
 from fedloom.deployment.cloud import CloudDesk, conduct
+from fedloom.deployment.coded import Wire, check_coding
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.letters import MOST_HEADER, Letter
@@ -34,11 +35,11 @@ from fedloom.deployment.own import own_task
 from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
+from fedloom.deployment.states import check_states
 from fedloom.deployment.store import Store
 from fedloom.deployment.strangers import noticed
 from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import Desk, Link
-from fedloom.deployment.uncoded import check_uncoded
 from fedloom.deployment.worker import Worker
 from fedloom.methods import Method
 from fedloom.record.checkpoints import checkpoint_files, load_checkpoint, save_checkpoint
@@ -49,7 +50,7 @@ from fedloom.record.measured import write_measured
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
 from fedloom.simulator.setting import make_setting
 from fedloom.simulator.simulation import Simulation
-from fedloom.training import rows
+from fedloom.simulator.world import World
 from fedloom.training.choose import make_engine
 
 OnRound = Callable[[int, dict[str, float | int] | None], None]
@@ -83,7 +84,8 @@ def check_runs(scenario: Scenario, method: Method) -> None:
             "cloud; set evaluation.every to a number of cloud rounds"
         )
     check_optimiser(scenario, method)
-    check_uncoded(method)
+    check_coding(method)
+    check_states(method)
     if scenario.evaluation.models == "devices":
         raise ValueError(
             "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"
@@ -140,15 +142,27 @@ async def _node(role: Role) -> None:
     engine = None if client is None else make_engine(setting.task, setting.rule, bundle.seed, 1, bundle.engine)[0]
     worker = None if client is None or engine is None else Worker(client, setting, engine)
     meter = None if client is None else meter_of(bundle.meter, bundle.name)
-    n_params = rows.n_values(setting.model)
+    n_params, trainable = setting.width, setting.world.coded
+    most = Wire(role.method.coding, n_params, trainable).most_bytes
     store = Store(role.folder / STATE, bundle.run)
     log("started", run=bundle.run, kept=len(store.names), damaged=store.damaged)
     try:
         traffic, method = Traffic(), role.method
-        async with _linked(role, n_params, traffic) as link:
-            node = Node(bundle.name, method, store, link, log, n_params, worker=worker, traffic=traffic, meter=meter)
+        async with _linked(role, most, traffic) as link:
+            node = Node(
+                bundle.name,
+                method,
+                store,
+                link,
+                log,
+                n_params,
+                worker=worker,
+                traffic=traffic,
+                meter=meter,
+                trainable=trainable,
+            )
             async with (
-                _served(role, node, lambda: node.revoked, n_params),
+                _served(role, node, lambda: node.revoked, most),
                 _with(shown(log, node.gauges, role.metrics)),
             ):
                 await node.run()
@@ -164,40 +178,71 @@ async def _cloud(role: Role, on_round: OnRound | None) -> None:
     log("started", run=bundle.run, kept=len(store.names), happened=len(journal.happened), damaged=store.damaged)
     revoked = RevokedList(_first(folder / REVOKED, folder.parent / REVOKED), lambda why: log("cannot", why=why))
     own = own_task(bundle.task, bundle.name)
-    n_params = rows.n_values(make_setting(role.scenario, method, bundle.seed, **own).model)
+    setting = make_setting(role.scenario, method, bundle.seed, **own)
+    world, n_params = setting.world, setting.width
     conductor = Conductor(
         method,
         journal,
         store,
         n_params,
         waiting=bundle.waiting,
-        model_bits=role.scenario.model_bits,
+        trainable=world.coded,
+        bits=(world.up_bits, world.down_bits),
+        layout=world.layout,
     )
     simulation = Simulation(
         role.scenario, method, bundle.seed, engine=bundle.engine, n_workers=1, carrier=conductor, **own
     )
-    world, network = simulation.world, role.network
-    conductor.booking = Booking(lambda: simulation.federation.ledger, world.model_bytes, journal)
-    shaped = None if network is None else Shaped(network, world.model_bits, 32.0 * n_params)
+    conductor.booking = Booking(lambda: simulation.federation.ledger, world.up_bytes, world.down_bytes, journal)
+    shaped = None if role.network is None else _shaped(role.network, world, conductor.wire)
     conductor.on_scene = shaped
     try:
         traffic = Traffic()
-        async with _linked(role, n_params, traffic) as link:
-            station = Node(CLOUD, method, store, link, log, n_params, find=conductor.row_of, traffic=traffic)
+        most = conductor.wire.most_bytes
+        async with _linked(role, most, traffic) as link:
+            station = Node(
+                CLOUD,
+                method,
+                store,
+                link,
+                log,
+                n_params,
+                find=conductor.row_of,
+                traffic=traffic,
+                trainable=world.coded,
+            )
             desk = CloudDesk(conductor, station, bundle.roster, revoked)
             async with (
-                _served(role, desk, revoked, n_params + FEATURES // 4),
+                _served(role, desk, revoked, most + FEATURES),
                 _with(shown(log, desk.gauges, role.metrics)),
             ):
                 insist = conductor.clock.insist
                 over = await conduct(desk, simulation, lambda sim: _recorded(sim, role, on_round, insist))
                 if over and conductor.measures.lines:  # none if the run was over before this start
-                    sizes = {"counted_bytes": world.model_bytes, "carried_bytes": 4 * n_params}
                     wire = None if shaped is None else shaped.carried()
+                    sizes = _sizes(world, conductor.wire)
                     found = conductor.measures.report(**sizes, hops=conductor.booking.table(), wire=wire)
                     write_measured(folder / RECORD, found)
     finally:
         journal.close()
+
+
+def _shaped(network: Network, world: World, wire: Wire) -> Shaped:
+    coded = None if wire.coding.plain else (8.0 * wire.up_bytes, 8.0 * wire.down_bytes)
+    return Shaped(network, world.wide_bits, 32.0 * wire.n_params, coded)
+
+
+def _sizes(world: World, wire: Wire) -> dict[str, Any]:
+    """Bytes of a model, by the scenario and as it is carried."""
+    coded = {
+        "up": {"counted_bytes": world.up_bytes, "carried_bytes": wire.up_bytes},
+        "down": {"counted_bytes": world.down_bytes, "carried_bytes": wire.down_bytes},
+    }
+    return {
+        "counted_bytes": world.up_bytes if wire.coding.plain else world.model_bytes,
+        "carried_bytes": 4 * wire.n_params,
+        "coded": None if wire.coding.plain else coded,
+    }
 
 
 def check_state(folder: Path, journal: Journal) -> None:
@@ -240,24 +285,24 @@ async def _with(context: contextlib.AbstractContextManager[Any]) -> AsyncIterato
 
 
 @contextlib.asynccontextmanager
-async def _linked(role: Role, n_params: int, traffic: Traffic) -> AsyncIterator[Link]:
+async def _linked(role: Role, most: int, traffic: Traffic) -> AsyncIterator[Link]:
+    """most: bytes of a model in a letter."""
     from fedloom.deployment.links import GrpcLink
 
-    most = 4 * n_params + 2 * MOST_HEADER
-    async with GrpcLink(role.credentials, role.bundle.addresses, most, traffic) as link:
+    async with GrpcLink(role.credentials, role.bundle.addresses, most + 2 * MOST_HEADER, traffic) as link:
         yield link
 
 
 @contextlib.asynccontextmanager
-async def _served(role: Role, desk: Desk, revoked: Callable[[], Any], n_params: int) -> AsyncIterator[None]:
-    """Listen, if this node has an address."""
+async def _served(role: Role, desk: Desk, revoked: Callable[[], Any], most: int) -> AsyncIterator[None]:
+    """Listen, if this node has an address. most: bytes of values in a letter."""
     bundle = role.bundle
     if bundle.listen is None:
         yield
         return
     from fedloom.deployment.links import GrpcServer
 
-    most, n_nodes = 4 * n_params + (1 << 20), len(bundle.roster)
+    most, n_nodes = most + (1 << 20), len(bundle.roster)
     async with GrpcServer(
         desk, role.credentials, bundle.listen, bundle.run, most, role.log, revoked=revoked, n_nodes=n_nodes
     ) as server:

@@ -31,10 +31,11 @@ class _Job:
 
 
 class Sight:
-    """measures: groupings go by what is measured. model_bits: of a model by the scenario, whose rates are meant."""
+    """measures: groupings go by what is measured. up_bits, down_bits: of what goes up and down of a model by the scenario, whose
+    rates are meant."""
 
-    def __init__(self, *, measures: bool, model_bits: float) -> None:
-        self._measures, self._model_bits = measures, model_bits
+    def __init__(self, *, measures: bool, up_bits: float, down_bits: float) -> None:
+        self._measures, self._bits = measures, {"up": up_bits, "down": down_bits}
         self._jobs: dict[tuple[int, int], _Job] = {}
         self._step_s: dict[int, deque[float]] = {}
         self._link_s: dict[tuple[str, str, int, int], deque[float]] = {}  # (kind, direction, host, client)
@@ -81,16 +82,16 @@ class Sight:
         both = peers | {(k, h): s for (h, k), s in peers.items()}
         changed = replace(
             now,
-            edge_up=self._as_measured(now.edge_up, edge["up"]),
-            edge_down=self._as_measured(now.edge_down, edge["down"]),
-            make_d2d=(lambda: self._as_measured(now.d2d, both)) if both else now.make_d2d,
+            edge_up=self._as_measured(now.edge_up, "up", edge["up"]),
+            edge_down=self._as_measured(now.edge_down, "down", edge["down"]),
+            make_d2d=(lambda: self._as_measured(now.d2d, "up", both)) if both else now.make_d2d,
         )
         if now.cloud_via_edge:
             return changed
         return replace(
             changed,
-            cloud_up=self._as_measured(now.cloud_up, cloud["up"]),
-            cloud_down=self._as_measured(now.cloud_down, cloud["down"]),
+            cloud_up=self._as_measured(now.cloud_up, "up", cloud["up"]),
+            cloud_down=self._as_measured(now.cloud_down, "down", cloud["down"]),
         )
 
     def _of(self, kind: str, direction: str) -> dict[tuple[int, int], float]:
@@ -100,13 +101,13 @@ class Sight:
             if (of, way) == (kind, direction)
         }
 
-    def _as_measured(self, link: Link, seconds: Mapping[Any, float]) -> Link:
-        """A link of which some, by index, take so many seconds for a model."""
+    def _as_measured(self, link: Link, direction: str, seconds: Mapping[Any, float]) -> Link:
+        """A link of which some, by index, take so many seconds for what goes in this direction of a model."""
         if not seconds:
             return link
         fixed_s, rate = link.fixed_s.copy(), link.rate_bit_s.copy()
         for at, s in seconds.items():
-            fixed_s[at], rate[at] = 0.0, self._model_bits / s
+            fixed_s[at], rate[at] = 0.0, self._bits[direction] / s
         return replace(link, fixed_s=fixed_s, rate_bit_s=rate)
 
     @staticmethod

@@ -9,7 +9,7 @@ import weakref
 from collections import defaultdict
 
 from fedloom.deployment import naming
-from fedloom.simulator.book import Model
+from fedloom.simulator.book import Dispatch, Model
 
 Wave = list[list[str | float]]
 
@@ -26,7 +26,7 @@ class Waves:
         found: dict[int, list[tuple[int, int, float]]] = defaultdict(list)
         for dispatch, at, weights in model.jobs:
             for j, weight in zip(at.tolist(), weights.tolist()):
-                depth = 1 + self._depth_of(dispatch.starts[int(dispatch.start[j])]) if self._lockstep else 1
+                depth = self._depth_of_job(dispatch, j) if self._lockstep else 1
                 found[depth].append((int(dispatch.client[j]), int(dispatch.first_step[j]), weight))
         below = [self._depth_of(part) for part, _ in model.models]
         if self._lockstep:
@@ -36,9 +36,23 @@ class Waves:
             for _, wave in sorted(found.items())
         ]
 
+    def note(self, dispatch: Dispatch, j: int) -> None:
+        """A job is ordered whose client has states: what it keeps then is as deep as what it trains."""
+        if self._lockstep and dispatch.own is not None:
+            self._depth[dispatch.kept(j)] = self._depth_of_job(dispatch, j)
+
+    def same(self, model: Model, other: Model) -> None:
+        """A model is as deep as another that it is made of."""
+        if self._lockstep:
+            self._depth[model] = self._depth_of(other)
+
     def looked(self) -> None:
         """All models are computed: what follows builds on them."""
         self._depth.clear()
+
+    def _depth_of_job(self, dispatch: Dispatch, j: int) -> int:
+        own = [] if dispatch.own is None else [dispatch.own[j]]
+        return 1 + max(self._depth_of(part) for part in [dispatch.starts[int(dispatch.start[j])], *own])
 
     def _depth_of(self, model: Model) -> int:
         if model in self._depth or model.settled:

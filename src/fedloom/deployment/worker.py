@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
 from fedloom.simulator.setting import Setting
-from fedloom.training.engine import Engine, Jobs
+from fedloom.training.engine import Engine, Jobs, KeepsState, Mix
 
 Row = NDArray[np.float32]
 
@@ -20,8 +20,11 @@ class Worker:
     def __init__(self, client: int, setting: Setting, engine: Engine) -> None:
         self.client, self._setting, self._engine = client, setting, engine
 
-    def train(self, start: Row, *, n_steps: int, first_step: int, lr_step: int) -> Row:
-        """The row after so many local steps: a pure function of these numbers and the device's data."""
+    def train(
+        self, start: Row, own: Row | None = None, *, n_steps: int, first_step: int, lr_step: int
+    ) -> tuple[Row, Row | None]:
+        """The row after so many local steps, and the states that a client rule keeps, if there is one: a pure function of these
+        numbers, the states `own` before (None: as they begin), and the device's data."""
 
         def one(value: int) -> NDArray[np.int64]:
             return np.array([value], dtype=np.int64)
@@ -33,7 +36,15 @@ class Worker:
             first_step=one(first_step),
             lr_step=one(lr_step),
         )
-        return np.asarray(self._engine.train(start[None], jobs)[0])
+        layout = self._setting.world.layout
+        if layout is None:
+            return np.asarray(self._engine.train(start[None], jobs)[0]), None
+        assert isinstance(self._engine, KeepsState)
+        before = layout.first_own(start) if own is None else own
+        itself = Mix(n_targets=1, target=one(0), job=one(0), weight=np.ones(1))
+        rows = np.array([start]), np.array([before])  # copies: what is kept cannot be written, and torch minds
+        found = self._engine.train_with_state(rows[0], jobs, itself, rows[1])
+        return found.sums[0].astype(np.float32), found.own[0]
 
     def feature(self, kind: str, layers: Layers, start: Row | None, result: Row | None) -> NDArray[Any]:
         """This client's line of a feature (fedloom.simulator.features)."""

@@ -63,7 +63,7 @@ def client_app(
         config, layout = message.content.config_records["config"], layout_of_model(setting().model)
         start = layout.row(message.content.array_records["arrays"])
         with worker(context) as one:
-            row = one.train(
+            row, _ = one.train(
                 start,
                 n_steps=_whole(config, "local-steps"),
                 first_step=_whole(config, "first-step"),

@@ -19,10 +19,11 @@ from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.optimisers import check_optimiser
 from fedloom.deployment.store import Store
-from fedloom.deployment.uncoded import check_uncoded
 from fedloom.flower import introductions
 from fedloom.flower.post import Metrics, Post
+from fedloom.flower.stateless import check_stateless
 from fedloom.flower.task import Done, Task, check_own, task_of_devices, task_of_scenario
+from fedloom.flower.uncoded import check_uncoded
 from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
 from fedloom.simulator.scenarios import Scenario
@@ -83,6 +84,7 @@ class FedLoom(Strategy):
         scenario = self.scenario
         check_optimiser(scenario, self.method)
         check_uncoded(self.method)
+        check_stateless(self.method)
         if num_rounds is not None:
             training = scenario.training.model_copy(update={"cloud_rounds": num_rounds})
             scenario = scenario.model_copy(update={"training": training})

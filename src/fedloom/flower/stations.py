@@ -1,15 +1,13 @@
 """Edges, heads and the cloud as stations of one process: their orders are carried out here, in a store that they share."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.deployment import naming
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.orders import Order
-from fedloom.deployment.recipes import Recipe, leaves, merged, mixed
+from fedloom.deployment.recipes import Recipe, leaves, merged, mixed, needed
 
 Row = NDArray[np.float32]
 HERE = ("merge", "hold", "report", "deliver")
@@ -26,10 +24,10 @@ class Stations:
         store = self._conductor.store
         match order["do"]:
             case "merge":
-                rows = self._rows(_needed(order))
+                rows = self._rows(leaf.name for leaf in needed(order))
                 if rows is None:
                     return False
-                store.put(order["name"], merged(order, rows, self._method))
+                store.put(order["name"], merged(order, rows, self._method, self._conductor.wire))
             case _:  # all stations have what one has
                 row = self._conductor.row_of(order["name"])
                 if row is None:
@@ -40,18 +38,10 @@ class Stations:
 
     def made(self, recipe: Recipe) -> Row | None:
         """The row that a recipe gives; None if what it is made of is not here yet."""
-        rows = self._rows([name for name, _ in leaves(recipe)])
-        return None if rows is None else mixed(recipe, rows, self._method)
+        rows = self._rows(leaf.name for leaf in leaves(recipe))
+        return None if rows is None else mixed(recipe, rows, self._method, self._conductor.wire)
 
-    def _rows(self, names: list[str]) -> dict[str, Row] | None:
+    def _rows(self, names: Iterable[str]) -> dict[str, Row] | None:
         found = {name: self._conductor.row_of(name) for name in dict.fromkeys(names)}
         there = {name: row for name, row in found.items() if row is not None}
         return there if len(there) == len(found) else None
-
-
-def _needed(order: Mapping[str, Any]) -> list[str]:
-    """Names of the values that a merge is made of."""
-    updates = [*order.get("updates", []), *(name for wave in order.get("waves", []) for name, _ in wave)]
-    begun = [naming.begun(name) for name in updates] if "arrivals" in order else []
-    recipes = [recipe for recipe, _ in order.get("models", [])] + ([order["old"]] if "old" in order else [])
-    return [*updates, *begun, *(name for recipe in recipes for name, _ in leaves(recipe))]

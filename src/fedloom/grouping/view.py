@@ -40,7 +40,7 @@ Collect = Callable[[str, tuple[str, ...] | int | None], NDArray[np.floating]]
 @dataclass(frozen=True, kw_only=True, eq=False)
 class View:
     """One cloud round as the server sees it. Which cells reach whom, and the settings of training (edge rounds in a cloud
-    round, learning rate, bits of a model) are always known; the rest only if declared."""
+    round, learning rate, bits of a model, and of what goes up and down of one) are always known; the rest only if declared."""
 
     needs: frozenset[Need]
     _snapshot: Snapshot
@@ -50,20 +50,11 @@ class View:
     all_step_s: NDArray[np.float64]
     all_work_s: NDArray[np.float64]
     model_bits: float
+    up_bits: float
+    down_bits: float
     collect: Collect
     edge_rounds: int = 1
     lr: float = 0.1
-    coded_bits: tuple[float, float] | None = None
-
-    @property
-    def up_bits(self) -> float:
-        """Of a model that goes up: fewer than `model_bits` where it is coded."""
-        return self.model_bits if self.coded_bits is None else self.coded_bits[0]
-
-    @property
-    def down_bits(self) -> float:
-        """Of a model that goes down."""
-        return self.model_bits if self.coded_bits is None else self.coded_bits[1]
 
     @property
     def in_reach(self) -> NDArray[np.bool_]:

@@ -7,10 +7,12 @@ from fedloom.methods import (
     csahfl,
     dcliques,
     ddc,
+    ditto,
     fedat,
     fedavg,
     fedmds,
     fedmes,
+    fednova,
     fedopt,
     fedprox,
     feduc_r,
@@ -23,6 +25,7 @@ from fedloom.methods import (
     msfedavg,
     pacfl,
     random_clusters,
+    scaffold,
     similarity,
 )
 from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method, Start, Waiting
@@ -30,6 +33,9 @@ from fedloom.methods.method import Allotment, Allotting, Grouping, Local, Method
 METHODS: dict[str, Callable[..., Method]] = {
     "fedavg": fedavg.method,
     "fedprox": fedprox.method,
+    "fednova": fednova.method,
+    "scaffold": scaffold.method,
+    "ditto": ditto.method,
     "fedavgm": fedopt.fedavgm,
     "fedadam": fedopt.fedadam,
     "fedyogi": fedopt.fedyogi,

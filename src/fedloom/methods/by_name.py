@@ -2,18 +2,21 @@
 
 Every method also has the options of its coding: `up` and `down` name a codec, whose own options follow with the name of the
 way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.01:down=qsgd:down.bits=8". And those of
-fl.Waiting: "hhfl:quorum=0.5".
+fl.Waiting: "hhfl:quorum=0.5". `rule` names a client rule with state, whose options have the name in front as those of codecs
+have: "hhfl:rule=ditto:rule.pull=0.5". `normalise` divides what clients changed by their steps: "csahfl:normalise=true".
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
-from fedloom.coding import Codec, codec
+from fedloom.coding import codec
 from fedloom.gate import Refused, options, yaml_text
 from fedloom.gate.words import shown
 from fedloom.methods import METHODS, Method, Waiting
 from fedloom.methods.method import CODING
+from fedloom.training.client_rules import client_rule
+from fedloom.training.state import ClientRule
 
 WAITING = tuple(field.name for field in fields(Waiting))
 
@@ -23,16 +26,25 @@ def make_method(text: str) -> Method:
     name, *given = text.split(":") if len(text) <= options.MOST_CHARACTERS else (text,)
     coding = _those(given, lambda key: key in CODING or key.startswith(("up.", "down.")))
     waiting = _those(given, lambda key: key in WAITING)
-    own = [option for option in given if option not in (*coding, *waiting)]
+    merging = _those(given, lambda key: key == "normalise")
+    remembering = _those(given, lambda key: key == "rule" or key.startswith("rule."))
+    own = [option for option in given if option not in (*coding, *waiting, *merging, *remembering)]
     method = options.make(":".join([name, *own]), METHODS, "method")
     if waiting:
         method = method.with_(waiting=options.make(":".join([name, *waiting]), {name: Waiting}, "method"))
-    if not coding:
-        return method
+    if merging:
+        method = options.make(":".join([name, *merging]), {name: _merging(method)}, "method")
     try:
-        return method.with_(**_coding(coding))
+        return method.with_(**_coding(coding), **_rule(remembering))
     except ValueError as error:
         raise Refused(f"method {name}: {error}") from None
+
+
+def _merging(method: Method) -> Callable[..., Method]:
+    def changed(normalise: bool = False) -> Method:
+        return method.with_(normalise=normalise)
+
+    return changed
 
 
 def _those(given: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
@@ -42,14 +54,8 @@ def _those(given: Sequence[str], wanted: Callable[[str], bool]) -> list[str]:
 
 def _coding(given: Sequence[str]) -> dict[str, Any]:
     """What the options of a coding, each "up=topk", "up.share=0.01" or "feedback=false", come to."""
-    values: dict[str, str] = {}
-    for option in given:
-        key, equals, value = option.partition("=")
-        if not equals or key in values:
-            why = "is given twice" if equals else "has no value; write up=topk:up.share=0.01 or feedback=false"
-            raise Refused(f"option {shown(option)} {why}")
-        values[key] = value
-    found: dict[str, Any] = {way: _codec(way, values) for way in ("up", "down") if way in values}
+    values = _values(given, "up=topk:up.share=0.01 or feedback=false")
+    found: dict[str, Any] = {way: codec(_text(way, values)) for way in ("up", "down") if way in values}
     if "feedback" in values:
         found["feedback"] = _switch(values.pop("feedback"))
     lost = [key for key in values if key not in found]
@@ -61,10 +67,31 @@ def _coding(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _codec(way: str, values: dict[str, str]) -> Codec:
-    """The codec of a way, whose options are taken out of the values."""
-    mine = [key for key in values if key.startswith(f"{way}.")]
-    return codec(":".join([values[way], *(f"{key.removeprefix(f'{way}.')}={values.pop(key)}" for key in mine)]))
+def _rule(given: Sequence[str]) -> dict[str, ClientRule]:
+    """What the options of a client rule, each "rule=ditto" or "rule.pull=0.5", come to."""
+    values = _values(given, "rule=ditto:rule.pull=0.5")
+    if values and "rule" not in values:
+        raise Refused(
+            f"option {next(iter(values))} belongs to a client rule that is not named; write rule=ditto before"
+        )
+    return {"rule": client_rule(_text("rule", values))} if values else {}
+
+
+def _values(given: Sequence[str], example: str) -> dict[str, str]:
+    """Options, each "key=value", by key."""
+    values: dict[str, str] = {}
+    for option in given:
+        key, equals, value = option.partition("=")
+        if not equals or key in values:
+            raise Refused(f"option {shown(option)} {'is given twice' if equals else f'has no value; write {example}'}")
+        values[key] = value
+    return values
+
+
+def _text(part: str, values: dict[str, str]) -> str:
+    """The name of a part with its options, which are taken out of the values: "topk:share=0.01"."""
+    mine = [key for key in values if key.startswith(f"{part}.")]
+    return ":".join([values[part], *(f"{key.removeprefix(f'{part}.')}={values.pop(key)}" for key in mine)])
 
 
 def _switch(text: str) -> bool:

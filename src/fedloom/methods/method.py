@@ -16,10 +16,12 @@ from fedloom import _check
 from fedloom.coding import Coding, codec
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
-from fedloom.mixing import mean_of_aggregators
+from fedloom.mixing import by_steps, mean_of_aggregators
 from fedloom.mixing.merges import CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.weights import Floats
 from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
+from fedloom.training.client_rules import client_rule
+from fedloom.training.state import ClientRule
 
 Group = Callable[[View, np.random.Generator], Topology]
 WHEN = ("once", "moved", "cloud-round")
@@ -60,13 +62,19 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Local:
-    """What clients minimise, beside the loss."""
+    """What clients do beside minimising the loss."""
 
     proximal: float = 0.0
     """mu of the proximal term (mu / 2) ||w - w_start||^2."""
+    rule: ClientRule | None = None
+    """What clients remember and do with it: Scaffold(), Ditto(), or a rule of one's own (fedloom.training.state)."""
 
     def __post_init__(self) -> None:
         _check.positive("proximal", self.proximal, zero=True)
+        if self.rule is not None and (isinstance(self.rule, type) or not isinstance(self.rule, ClientRule)):
+            raise ValueError(
+                f"rule must be a client rule, with states, trainings, gradient and after, such as Scaffold(); got {self.rule!r}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +165,7 @@ class Method:
     start: Start = Start()
     """Which model clients begin with."""
     local: Local = Local()
-    """What clients minimise."""
+    """What clients minimise, and what they remember."""
     merge_edge: MergeEdge = Linear()  # noqa: RUF009
     """How an aggregator merges updates: `Linear`, or `ByRows`."""
     merge_cloud: MergeCloud = CloudLinear()  # noqa: RUF009
@@ -193,11 +201,19 @@ class Method:
 
     def with_(self, **parts: Any) -> "Method":
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
-        coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves."""
+        coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves.
+        `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `normalise`: what clients changed is
+        divided by their local steps before it is merged (fedloom.mixing.nova)."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
         ways = {name: parts.pop(name) for name in CODING if name in parts}
         if ways:
             made = {name: codec(way) if isinstance(way, str) else way for name, way in ways.items()}
             parts["coding"] = replace(parts.get("coding", self.coding), **made)
+        if "rule" in parts:
+            rule = parts.pop("rule")
+            made_rule = client_rule(rule) if isinstance(rule, str) else rule
+            parts["local"] = replace(parts.get("local", self.local), rule=made_rule)
+        if parts.pop("normalise", False):
+            parts["merge_edge"] = by_steps(parts.get("merge_edge", self.merge_edge))
         return replace(self, **parts)

@@ -3,6 +3,7 @@
 from fedloom.mixing import robust as robust
 from fedloom.mixing.kl import closeness, cluster_weights, kl_cloud_weights, kl_divergence
 from fedloom.mixing.merges import ByRows, CloudByRows, CloudLinear, Linear
+from fedloom.mixing.nova import by_steps, normalised
 from fedloom.mixing.similarity import similarity_weights, start_share
 from fedloom.mixing.size import by_reported, by_size, by_split_size, by_total
 from fedloom.mixing.staleness import discounted, group_rate, polynomial_cloud, polynomial_edge, staleness_weight
@@ -23,6 +24,7 @@ __all__ = [
     "by_reported",
     "by_size",
     "by_split_size",
+    "by_steps",
     "by_total",
     "closeness",
     "cluster_weights",
@@ -35,6 +37,7 @@ __all__ = [
     "label_transport",
     "log_contribution",
     "mean_of_aggregators",
+    "normalised",
     "polynomial_cloud",
     "polynomial_edge",
     "similarity_weights",

@@ -19,7 +19,7 @@ class Arrivals:
 
     client (m,); n_samples (m,) of each client; n_reached (m,): to how many aggregators the client reports;
     staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
-    total: samples of all clients attached to the aggregator.
+    total: samples of all clients attached to the aggregator; steps (m,): local steps that each client did.
     """
 
     client: NDArray[np.int64]
@@ -27,6 +27,7 @@ class Arrivals:
     n_reached: NDArray[np.int64]
     staleness: NDArray[np.int64]
     total: float = 0.0
+    steps: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

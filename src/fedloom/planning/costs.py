@@ -10,7 +10,7 @@ What a cluster takes depends on its own head and members only, so that a search 
 K devices, m of them that are looked at, N clusters, C classes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
+from fedloom.coding import Coding
 from fedloom.planning.devices import Devices
 
 Floats = NDArray[np.float64]
@@ -29,11 +30,30 @@ SERVER_W = 1.0  # the server sends at; it is no device, and its joules are not c
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a cloud round is: local steps in an edge round, edge rounds, and bytes of a model."""
+    """What a cloud round is: local steps in an edge round, edge rounds, and bytes of a model; coded_bytes: of what goes up and
+    down of one, where that is coded."""
 
     model_bytes: int
     local_steps: int = 5
     edge_rounds: int = 5
+    coded_bytes: tuple[int, int] | None = None
+
+    @property
+    def up_bytes(self) -> int:
+        """Of what is sent up of a model."""
+        return self.model_bytes if self.coded_bytes is None else self.coded_bytes[0]
+
+    @property
+    def down_bytes(self) -> int:
+        """Of what is sent down of a model."""
+        return self.model_bytes if self.coded_bytes is None else self.coded_bytes[1]
+
+    def coded(self, coding: Coding) -> "Work":
+        """The same with models that are coded so, of 4 bytes a value."""
+        if coding.plain:
+            return self
+        up_bits, down_bits = coding.bits(max(1, round(self.model_bytes / 4)), 8.0 * self.model_bytes)
+        return replace(self, coded_bytes=(round(up_bits / 8), round(down_bits / 8)))
 
 
 class AtHead(NamedTuple):
@@ -55,9 +75,14 @@ class Prices:
     uplink_w: Floats | None = None
 
     @property
-    def bits(self) -> float:
-        """Of a model."""
-        return 8.0 * self.work.model_bytes
+    def up_bits(self) -> float:
+        """Of what goes up of a model."""
+        return 8.0 * self.work.up_bytes
+
+    @property
+    def down_bits(self) -> float:
+        """Of what goes down of a model."""
+        return 8.0 * self.work.down_bytes
 
     @cached_property
     def steps_s(self) -> Floats:
@@ -68,12 +93,12 @@ class Prices:
     def cloud_down_s(self) -> Floats:
         """(K,) seconds of a model from the server."""
         rate = self.devices.server_rates("down", np.full(self.devices.n, SERVER_W))
-        return np.asarray(radio.airtime_s(self.bits, rate))
+        return np.asarray(radio.airtime_s(self.down_bits, rate))
 
     @cached_property
     def cloud_up_s(self) -> Floats:
         """(K,) seconds of a model to the server."""
-        return np.asarray(radio.airtime_s(self.bits, self.devices.server_rates("up", self.to_server_w)))
+        return np.asarray(radio.airtime_s(self.up_bits, self.devices.server_rates("up", self.to_server_w)))
 
     @property
     def to_server_w(self) -> Floats:
@@ -108,7 +133,10 @@ class Prices:
         away = devices.position_m[device] - devices.position_m[head]
         gain = devices.gain(np.sqrt((away**2).sum(axis=-1)))
         itself = device == head
-        fetch, back = (np.where(itself, 0.0, devices.gain_s(gain, power[k], self.bits)) for k in (head, device))
+        fetch, back = (
+            np.where(itself, 0.0, devices.gain_s(gain, power[k], bits))
+            for k, bits in ((head, self.down_bits), (device, self.up_bits))
+        )
         return AtHead(
             fetch, back, np.asarray(radio.energy_j(power[device], back)), np.asarray(radio.energy_j(power[head], fetch))
         )
@@ -172,7 +200,7 @@ def off_labels(at: Ints, n: int, off: Floats) -> Floats:
 
 def total_bytes(work: Work, n_devices: int, n_clusters: int) -> int:
     """Of a cloud round: members with their heads in every edge round, heads with the server once."""
-    return 2 * work.model_bytes * (work.edge_rounds * (n_devices - n_clusters) + n_clusters)
+    return (work.up_bytes + work.down_bytes) * (work.edge_rounds * (n_devices - n_clusters) + n_clusters)
 
 
 def _most(at: Ints, value: Floats, n: int) -> Floats:

@@ -99,10 +99,11 @@ class Devices:
         """Seconds of a message over `distance_m`, in its shape, from the devices `sender`, each at its own power."""
         return np.asarray(radio.airtime_s(bits, self.rates(distance_m, self.power_w[sender])))
 
-    def snapshot(self, bits: float) -> Snapshot:
-        """The fleet as methods see it that send models of so many bits. Links between devices (sender, receiver) take the
-        seconds and joules of that model at the sender's power, which are those that a plan is charged; they differ by direction,
-        so they are given as they are and not as throughputs, of which two ends would have to report the same."""
+    def snapshot(self, bits: float, down_bits: float) -> Snapshot:
+        """The fleet as methods see it that send so many bits of a model up, and down. Links between devices (sender, receiver)
+        take the seconds and joules of that model at the sender's power, which are those that a plan is charged; they differ by
+        direction, so they are given as they are and not as throughputs, of which two ends would have to report the same. So they
+        are known for one size, and refused to methods that ask for them if what goes up and down is not of the same."""
         points = tuple(map(tuple, self.position_m.tolist()))
         settings = FleetSettings(
             n_devices=self.n,
@@ -111,6 +112,12 @@ class Devices:
         )
 
         def d2d() -> Link:
+            if bits != down_bits:
+                raise ValueError(
+                    f"links between the devices of a table take the seconds of one size of models, and here {bits / 8:,.0f} "
+                    f"bytes go up and {down_bits / 8:,.0f} down; code both ways alike, or plan with a method that "
+                    "needs no link rates"
+                )
             distance = radio.distances(self.position_m, self.position_m)
             sender = np.broadcast_to(np.arange(self.n)[:, None], distance.shape)
             seconds = self.link_s(sender, distance, bits)

@@ -100,7 +100,7 @@ def predict(
         some = np.flatnonzero(taking_part)
         costs = costs_of(prices, some, head[some], clock.rounds[np.argsort(topology.host)])
         spent.joules[some] = costs.joules
-        _add_heads(spent, ways, topology.host, head, times, work.model_bytes)
+        _add_heads(spent, ways, topology.host, head, times, work)
     return Plan(
         name=method.name,
         topology=topology,
@@ -190,21 +190,21 @@ class _Spent(NamedTuple):
 
 def _spent(prices: Prices, ways: Exchange, times: Ints, seconds: Floats) -> _Spent:
     """What devices spend as members. times (K,): edge rounds of each; seconds (K,): that it is busy in them."""
-    n_bytes = times * prices.work.model_bytes
-    sent, received = (_per_client(way, n_bytes) for way in (ways.client_up, ways.client_down))
+    sent = _per_client(ways.client_up, times * prices.work.up_bytes)
+    received = _per_client(ways.client_down, times * prices.work.down_bytes)
     link_s = np.maximum(ways.client_down.seconds, ways.client_up.seconds)
     return _Spent(link_s, seconds, _joules(ways.client_up, times), sent, received)
 
 
-def _add_heads(spent: _Spent, ways: Exchange, host: Ints, head: Ints, times: Ints, model_bytes: int) -> None:
+def _add_heads(spent: _Spent, ways: Exchange, host: Ints, head: Ints, times: Ints, work: Work) -> None:
     """Add what heads are busy and send: with the server, host (N,), and with their members, head (K,) of each device."""
     spent.link_s[host] = np.maximum(ways.cloud_down.seconds, ways.cloud_up.seconds)
     spent.seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
-    spent.bytes_sent[host] += model_bytes
-    spent.bytes_received[host] += model_bytes
+    spent.bytes_sent[host] += work.up_bytes
+    spent.bytes_received[host] += work.down_bytes
     members = (head >= 0) & (head != np.arange(len(head)))
-    np.add.at(spent.bytes_sent, head[members], times[members] * model_bytes)
-    np.add.at(spent.bytes_received, head[members], times[members] * model_bytes)
+    np.add.at(spent.bytes_sent, head[members], times[members] * work.down_bytes)
+    np.add.at(spent.bytes_received, head[members], times[members] * work.up_bytes)
 
 
 def _uplink_w(devices: Devices, topology: Topology, allotment: Allotment) -> Floats | None:
@@ -220,7 +220,8 @@ def _ledger(devices: Devices, ways: Exchange, work: Work, times: Ints) -> Ledger
     """Of the cloud round. times (K,): edge rounds of each device."""
     ledger = Ledger()
     for way, n_times in ((ways.client_down, times), (ways.client_up, times), (ways.cloud_down, 1), (ways.cloud_up, 1)):
-        _book(ledger, way, np.broadcast_to(n_times, way.seconds.shape), work.model_bytes)
+        n_bytes = work.up_bytes if way.direction == "up" else work.down_bytes
+        _book(ledger, way, np.broadcast_to(n_times, way.seconds.shape), n_bytes)
     ledger.compute(float((times * work.local_steps * devices.step_s).sum()), 0.0)
     return ledger
 

@@ -95,12 +95,12 @@ class Async:
         actions: list[Action] = []
         squads = edge.here.topology.squad is not None
         for crew in self._crews(edge, at_s, wanted):
-            flight = edge.leave(crew, edge.n_merges)
+            steps = lockstep(edge.offer(crew)).steps
+            flight = edge.leave(crew, edge.n_merges, steps)
             parts = [flight] if squads else [flight.pick(np.array([j])) for j in range(len(crew))]
             for part in parts:
                 edge.roster.working[int(part.client[0])] = part
             from_own, edge.from_own = edge.from_own, False
-            steps = lockstep(edge.offer(crew)).steps
             actions.append(Send(edge.group, crew, steps, parts, np.inf, from_own))
         return actions
 

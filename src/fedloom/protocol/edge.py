@@ -249,9 +249,9 @@ class Edge:
             self._first = (clients, found)
         return found
 
-    def leave(self, clients: Ints, left_at: int) -> Flight:
-        """Clients (m,) go to work."""
-        return self.roster.leave(clients, left_at, self.here.topology.host[self.reports_to(clients)])
+    def leave(self, clients: Ints, left_at: int, steps: Ints) -> Flight:
+        """Clients (m,) go to work for steps (m,)."""
+        return self.roster.leave(clients, left_at, self.here.topology.host[self.reports_to(clients)], steps)
 
     @property
     def n_wanted(self) -> int:
@@ -281,14 +281,16 @@ class Edge:
 
     def _part(self, row: int, n: int, flights: list[Flight], now: int) -> Part:
         here, n_samples = self.here, self.terms.n_samples
-        client, left_at = flights[0].client, flights[0].left_at
+        client, left_at, steps = flights[0].client, flights[0].left_at, flights[0].steps
         if len(flights) > 1:
-            client, left_at = (np.concatenate(c) for c in zip(*((f.client, f.left_at) for f in flights)))
+            columns = zip(*((f.client, f.left_at, f.steps) for f in flights))
+            client, left_at, steps = (np.concatenate(c) for c in columns)
         arrivals = Arrivals(
             client=client,
             n_samples=n_samples[client],
             n_reached=here.n_reached[client],
             staleness=now - left_at,
+            steps=steps,
             total=self._total(n),
         )
         self.contributed[row, client] = True

@@ -17,23 +17,24 @@ class Flight:
 
     An update is named by (client, ticket): the ticket is the number of the client's job, so that a second copy is known as
     such. left_at: the group's count of edge rounds (async: of merges) when the client left, for its staleness. host: of the
-    aggregator it was sent from. arrives_s: when it is back; infinite as long as that is not known. at: its place in `load`,
-    which is the driver's and never looked into: there the models are.
+    aggregator it was sent from. steps: local steps that it was sent to do. arrives_s: when it is back; infinite as long as that
+    is not known. at: its place in `load`, which is the driver's and never looked into: there the models are.
     """
 
     client: Ints
     ticket: Ints
     left_at: Ints
     host: Ints
+    steps: Ints
     arrives_s: Floats
     at: Ints
     load: Any = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, client: Ints, ticket: Ints, left_at: int, host: Ints) -> "Flight":
+    def of(cls, client: Ints, ticket: Ints, left_at: int, host: Ints, steps: Ints) -> "Flight":
         """Clients (m,) that leave now."""
         m = len(client)
-        return cls(client, ticket, np.full(m, left_at), host, np.full(m, np.inf), np.arange(m))
+        return cls(client, ticket, np.full(m, left_at), host, steps, np.full(m, np.inf), np.arange(m))
 
     def __len__(self) -> int:
         return len(self.client)
@@ -47,6 +48,7 @@ class Flight:
             self.ticket[which],
             self.left_at[which],
             self.host[which],
+            self.steps[which],
             self.arrives_s[which],
             self.at[which],
             self.load,

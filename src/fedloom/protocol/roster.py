@@ -44,9 +44,9 @@ class Roster:
         free = self.busy_until[clients] <= at_s + TIE
         return clients if np.count_nonzero(free) == len(free) else clients[free]
 
-    def leave(self, clients: Ints, left_at: int, host: Ints) -> Flight:
-        """Clients (m,) go to work; when they will be back is not known yet."""
-        flight = Flight.of(clients, self._tickets[clients], left_at, host)
+    def leave(self, clients: Ints, left_at: int, host: Ints, steps: Ints) -> Flight:
+        """Clients (m,) go to work for steps (m,); when they will be back is not known yet."""
+        flight = Flight.of(clients, self._tickets[clients], left_at, host, steps)
         self._tickets[clients] += 1
         self.busy_until[clients] = np.inf
         return flight

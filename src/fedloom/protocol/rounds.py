@@ -34,7 +34,7 @@ class Together:
         if len(sampled):
             pace = pace_of(edge.offer(sampled))
             edge.deadline_s, edge.early_close = min(pace.close_s, edge.report_at_s - event.at_s), pace.early_close
-            flight = edge.leave(sampled, edge.index)
+            flight = edge.leave(sampled, edge.index, pace.steps)
             from_own, edge.from_own = edge.from_own, False
             return [Send(edge.group, sampled, pace.steps, [flight], edge.deadline_s + edge.slack_s, from_own)]
         if len(edge.members):  # all are busy: close when the first of them is not

@@ -48,6 +48,8 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str, *, fl
     arrays: Arrays = {"models": np.ascontiguousarray(checkpoint.models)}
     if checkpoint.sums:
         arrays["sums"] = np.stack(list(checkpoint.sums.values()))
+    if checkpoint.own_at:
+        arrays["own"] = checkpoint.own
     if checkpoint.last_row is not None:
         arrays["last_row"] = checkpoint.last_row
     state = {
@@ -59,7 +61,7 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str, *, fl
         "measures": checkpoint.measures,
         "decisions": {g: _pack(decision) for g, decision in checkpoint.decisions.items()},
         "scores": checkpoint.scores,
-    }
+    } | ({"own_at": checkpoint.own_at} if checkpoint.own_at else {})
     text = json.dumps(state)
     # one entry: several would be written in any order, and the same run writes the same bytes
     content = save(arrays, metadata={"state": json.dumps({"sha256": _digest(text, arrays), "state": text})})
@@ -120,6 +122,8 @@ def read_checkpoint(path: Path, identity: str) -> "Checkpoint":
             waves=state["waves"],
             sums=dict(zip(state["sums"], arrays["sums"])) if state["sums"] else {},
             last_row=arrays.get("last_row"),
+            own=arrays.get("own", np.zeros((0, 0), dtype=np.float32)),
+            own_at=state.get("own_at", []),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, MemoryError) as error:
         reason = one_line(str(error) or type(error).__name__)

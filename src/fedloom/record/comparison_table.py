@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from fedloom.record.axes import AXES, NEVER, score_text
 from fedloom.record.comparison import Comparison, Spread
-from fedloom.record.measures import TABLES
+from fedloom.record.measures import SHARES, TABLES
+from fedloom.record.statistics import interval, paired
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,6 +32,8 @@ def rich_tables(comparison: Comparison) -> list[Table]:
     }
     costs = {f"{axis.name} in all": totals(comparison, name) for name, axis in AXES.items()}
     tables = [_rich(comparison, good), _rich(comparison, costs)]
+    if len(comparison.rows) > 1:
+        tables.append(_rich(comparison, against_first(comparison), f"Against {comparison.rows[0].method}"))
     for title, names in TABLES.items():
         columns = {words: other_scores(comparison, name) for name, words in names.items() if name in comparison.others}
         if columns:
@@ -71,6 +74,33 @@ def other_scores(comparison: Comparison, measure: str) -> Column:
 
 def _score(measure: str, spread: Spread) -> str:
     return NEVER if spread.mean is None else score_text(measure, spread.mean, spread.half)
+
+
+def against_first(comparison: Comparison) -> dict[str, Column]:
+    """Columns of what whole runs have more or less than the first method's with the same seeds: of costs but steps the share, and
+    of the final measure the difference; a dash for the first itself, and where a value is missing."""
+    first, measure = comparison.rows[0], comparison.measure
+    found: dict[str, Column] = {}
+    for name in [name for name in AXES if name != "steps"]:
+        base, means = first.totals[name].mean, [row.totals[name].mean for row in comparison.rows]
+        shares = [NEVER if mean is None or not base else f"{100 * (mean / base - 1):+.1f} %" for mean in means]
+        found[AXES[name].name] = [(text if i else NEVER, False) for i, text in enumerate(shares)]
+    found[measure] = [
+        (NEVER if row is first else _difference(measure, row.final, first.final), False) for row in comparison.rows
+    ]
+    return found
+
+
+def _difference(measure: str, one: Spread, other: Spread) -> str:
+    """Of the seeds that both have, ± half of its interval if they are enough."""
+    both = {seed: v for seed, v in one.by_seed.items() if v is not None and other.by_seed.get(seed) is not None}
+    differences = paired(both, {seed: v for seed, v in other.by_seed.items() if v is not None})
+    if not differences:
+        return NEVER
+    whole = interval(differences)
+    size, unit, digits = (100.0, " points", 1) if measure in SHARES else (1.0, "", 4)
+    half = f" ± {size * whole.half:.{digits}f}" if whole.decides else ""
+    return f"{size * whole.mean:+.{digits}f}{half}{unit}"
 
 
 def costs_to_target(comparison: Comparison) -> Column:

@@ -48,41 +48,50 @@ class Curve:
 
 
 def mean_curve(runs: Sequence[Run], x: str, measure: str | None = None) -> Curve:
-    """Mean over the seeds of one method, and half of its 95 % interval, on the union of their x.
+    """A measure of one method, what the runs are judged by or another column, against a cost; see `mean_curves`."""
+    (curve,) = mean_curves(runs, x, [measure or common_measure(runs)])
+    return curve
+
+
+def mean_curves(runs: Sequence[Run], x: str, names: Sequence[str]) -> list[Curve]:
+    """Means over the seeds of one method, and half of their 95 % intervals, on the union of their x, for each measure.
 
     What is averaged is what is drawn, straight lines between evaluations: with steps, two seeds that are evaluated
     a moment apart would seem to disagree wildly in between. After its end a finished run holds its last value;
-    where the first unfinished run ends, the curve ends. measure: what the runs are judged by, or another column; it need not
-    have been measured at every evaluation, and is NaN before it first was.
+    where the first unfinished run ends, the curve ends. A measure need not have been taken at every evaluation, and is NaN
+    before it first was.
     """
     import numpy as np
 
-    column, measure = AXES[x].column, measure or common_measure(runs)
-    own = [run.metrics[column].to_numpy().astype(float) for run in runs]
+    own = [run.metrics[AXES[x].column].to_numpy().astype(float) for run in runs]
     start = max(at[0] for at in own)
     end = min((at[-1] for at, run in zip(own, runs) if not run.finished), default=math.inf)
     union = np.unique(np.concatenate(own))
     union = union[(union >= start) & (union <= end)]
     if len(union) > MOST_POINTS:
         union = union[np.unique(np.linspace(0, len(union) - 1, MOST_POINTS).round().astype(int))]
+    columns = [run.metrics.to_dict() for run in runs]
 
     def on_union(name: str) -> NDArray[np.float64]:
         """(runs, points)"""
-        lines = []
-        for run, at in zip(runs, own):
-            if name not in run.metrics.columns:
-                lines.append(np.full(len(union), np.nan))
+        lines = np.full((len(runs), len(union)), np.nan)
+        for line, of_run, at in zip(lines, columns, own):
+            if name not in of_run:
                 continue
-            there = run.metrics[name].is_not_null().to_numpy()
-            value = run.metrics[name].drop_nulls().to_numpy().astype(float)
-            lines.append(np.interp(union, at[there], value, left=np.nan) if len(value) else np.full(len(union), np.nan))
-        return np.stack(lines)
+            value = of_run[name].cast(float).to_numpy()  # a null becomes NaN
+            there = of_run[name].is_not_null().to_numpy() if of_run[name].null_count() else slice(None)
+            if len(value[there]):
+                line[:] = np.interp(union, at[there], value[there], left=np.nan)
+        return lines
 
     seeds = np.array([run.seed for run in runs])
-    values = on_union(measure)
-    values = np.stack([values[seeds == seed].mean(axis=0) for seed in np.unique(seeds)])  # a seed counts once
     costs = {name: on_union(axis.column).mean(axis=0) for name, axis in AXES.items()}
-    return Curve(union, values.mean(axis=0), half_width(values), costs)
+    curves = []
+    for name in names:
+        found = on_union(name)
+        values = np.stack([found[seeds == seed].mean(axis=0) for seed in np.unique(seeds)])  # a seed counts once
+        curves.append(Curve(union, values.mean(axis=0), half_width(values), costs))
+    return curves
 
 
 def half_width(values: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -180,7 +189,7 @@ def curve_data(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _curve_lists(runs: Sequence[Run], x: str, columns: Sequence[str]) -> dict[str, Any]:
-    curves = {name: mean_curve(runs, x, name) for name in columns}
+    curves = dict(zip(columns, mean_curves(runs, x, columns)))
     any_curve = next(iter(curves.values()))
     return {
         "x": rounded(any_curve.x),

@@ -27,6 +27,7 @@ KEYS = ("scenario", "method", "seed", "data", "loss", "n_params", "engine", "num
 def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
     """What decides the results of a run, by the names in KEYS."""
     from fedloom.training import rows
+    from fedloom.training.choose import kind_of
 
     data, model = simulation.dataset, simulation.setting.model
     names = [[part.name, list(part.shape)] for part in rows.layout(model)]
@@ -39,7 +40,7 @@ def settings_of(simulation: "Simulation", method: str) -> dict[str, Any]:
         "data": data.name,
         "loss": _loss(simulation.setting.loss) or data.loss,
         "n_params": simulation.n_params,
-        "engine": simulation.engine_name.split()[0],  # engines agree up to rounding, not to the bit
+        "engine": kind_of(simulation.engine_name),  # engines and devices agree up to rounding, not to the bit
         "numbers": {"fedloom": NUMBERS, "numpy": _minor(np.__version__), "torch": _minor(version_of("torch"))},
         "placement": digest_of(simulation.world.fleet.snapshot(0).position_m),
         "samples": digest_of(data.y_train, *simulation.parts),

@@ -1,6 +1,6 @@
 """What a deployed run has measured, beside what was predicted: measured.json of its record.
 
-model     bytes of a model as the scenario counts them, and as its values are carried
+model     bytes of a model as the scenario counts them, and as its values are carried; coded: the same of what goes up and down
 jobs      in columns, a line for every client that was sent to work (fedloom.deployment.measured)
 hops      the ledger by hop and direction: bytes, seconds and joules, predicted and measured
 carried   by caller and who was called: bytes of values and of whole letters, both ways

@@ -62,6 +62,7 @@ def write_figures(runs: Sequence[Run], folder: Path | str) -> list[Path]:
                 path = folder / f"{name}.{form}"
                 dated = {"CreationDate": None} if form == "pdf" else None
                 write_whole(path, partial(figure.savefig, format=form, dpi=300, metadata=dated))
+                figure.set_layout_engine("none")  # everything has its place now
                 written.append(path)
             captions.append(f"- **{name}**: {caption}\n")
     listed = folder / "captions.md"
@@ -227,6 +228,7 @@ def _costs(runs: Sequence[Run], what: str) -> Draw:
 def _timeline(run: Run, cloud_round: int) -> Draw:
     def draw(axes: Axes) -> None:
         import numpy as np
+        from matplotlib.collections import PolyCollection
 
         found = dispatches(run, cloud_round)
         first = {int(k): int(n) for k, n in zip(found.client[::-1], found.group[::-1])}
@@ -234,8 +236,14 @@ def _timeline(run: Run, cloud_round: int) -> Draw:
         y = np.array([lines[int(k)] for k in found.client])
         left = found.start_s.copy()
         for spans, (name, color) in zip(found.spans.T, ACTIVITIES.items()):
-            axes.barh(y, spans, left=left, color=color, label=name, height=0.85)
+            bars = np.stack(
+                [left, left, left + spans, left + spans, y - 0.425, y + 0.425, y + 0.425, y - 0.425], axis=1
+            )
+            corners = list(bars.reshape(-1, 2, 4).swapaxes(1, 2))  # of each bar, (4, 2)
+            axes.add_collection(PolyCollection(corners, facecolor=color, label=name))
             left = left + spans
+        axes.margins(x=0)
+        axes.autoscale_view()
         late = np.flatnonzero(found.late)
         if len(late):
             arrival = found.start_s + found.spans[:, :3].sum(axis=1)

@@ -171,7 +171,7 @@ def summary(planned: Planned) -> Row:
         "method": planned.plan.name,
         "version": version_of("fedloom"),
         "seed": planned.seed,
-        "work": asdict(planned.work),
+        "work": {name: value for name, value in asdict(planned.work).items() if value is not None},
         "n_devices": planned.devices.n,
         "origin_latitude_longitude": planned.table.origin,
         "server_m": server.tolist(),

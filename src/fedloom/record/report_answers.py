@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fedloom.record.axes import AXES, NEVER, score_text
 from fedloom.record.comparison import Comparison
-from fedloom.record.comparison_table import BEST, CAPTION, Column, costs_to_target, other_scores
+from fedloom.record.comparison_table import BEST, CAPTION, Column, against_first, costs_to_target, other_scores
 from fedloom.record.comparison_table import scores as score_column
 from fedloom.record.comparison_table import totals as total_column
 from fedloom.record.curves import method_styles
@@ -81,6 +81,7 @@ def table_section(comparisons: dict[str, Comparison], styles: dict[str, tuple[st
         ],
         "whole runs": [(axis.name, total_column(first, x)) for x, axis in AXES.items()],
     }
+    against = {f"against {first.rows[0].method}": list(against_first(first).items())} if len(first.rows) > 1 else {}
     others = {
         f"{title}, final accuracy by": [
             (words, other_scores(first, name)) for name, words in names.items() if name in first.others
@@ -88,6 +89,7 @@ def table_section(comparisons: dict[str, Comparison], styles: dict[str, tuple[st
         for title, names in TABLES.items()
     }
     others = {title: columns for title, columns in others.items() if columns}
+    compared = _grouped(first, against, styles) if against else ""
     meanings = "".join(
         f"<div><dt>{escape(capital(measure_name(name)))}</dt><dd>{escape(capital(measure_meaning(name)))}.</dd></div>"
         for name in first.others
@@ -102,7 +104,7 @@ def table_section(comparisons: dict[str, Comparison], styles: dict[str, tuple[st
         '<section id="comparison"><h2>Table</h2>'
         f'<p class="note">{capital(CAPTION)}. The level to reach is, unless one was given, the worst final value of any '
         "run, so that every run reaches it; counted to the first evaluation there.</p>"
-        f"{_grouped(first, good, styles)}{_grouped(first, cost, styles)}{more}</section>"
+        f"{_grouped(first, good, styles)}{_grouped(first, cost, styles)}{compared}{more}</section>"
     )
 
 

@@ -71,7 +71,7 @@ def making_section(runs: Sequence[Run]) -> str:
         )
     facts = "".join(
         f'<p class="note"><b>{name}</b>: {escape("; or ".join(_distinct(runs, key)))}</p>'
-        for key, name in (("versions", "Versions"), ("machine", "Machine"))
+        for key, name in (("trained_by", "Trained by"), ("versions", "Versions"), ("machine", "Machine"))
     )
     scenarios = scenario_files(runs)
     buttons = " ".join(
@@ -108,6 +108,7 @@ def _what_is_measured(runs: Sequence[Run]) -> str:
 
 
 def _distinct(runs: Sequence[Run], key: str) -> list[str]:
-    """The different values of `origin[key]`, each as "name value, name value"."""
-    texts = [", ".join(f"{k} {v}" for k, v in (run.origin.get(key) or {}).items()) or "not recorded" for run in runs]
+    """The different values of `origin[key]`, each as text or "name value, name value"."""
+    values = [run.origin.get(key) or "not recorded" for run in runs]
+    texts = [v if isinstance(v, str) else ", ".join(f"{k} {x}" for k, x in v.items()) for v in values]
     return list(dict.fromkeys(texts))

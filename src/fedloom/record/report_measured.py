@@ -137,8 +137,14 @@ def _carried_note(run: Run) -> str:
     model, carried = run.measured["model"], overhead(run.measured)
     values, letters, wire = carried["values"], carried["letters"], carried["wire"]
     text = AXES["bytes"].text
+    coded = model.get("coded")
     said = [
         f"A model is counted as {model['counted_bytes']:,} bytes and carried as {model['carried_bytes']:,}.",
+        *(
+            f"What goes {way} of it is coded, counted as {coded[way]['counted_bytes']:,} bytes and carried as "
+            f"{coded[way]['carried_bytes']:,}."
+            for way in coded or ()
+        ),
         f"Nodes have carried {text(values or 0)} of values in {text(letters or 0)} of letters (orders, answers and polls too).",
     ]
     if wire is not None and values:

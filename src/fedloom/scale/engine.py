@@ -12,7 +12,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ from fedloom.scale.cluster import connect, n_cpus
 from fedloom.scale.pool import Pool
 from fedloom.training import rows
 from fedloom.training.choose import make_engine
-from fedloom.training.engine import Engine, Jobs, Mix, NotFinite, Rows, Scores, Task
+from fedloom.training.engine import Engine, Jobs, KeepsState, Mix, NotFinite, Rows, Scores, Task, WithState
 from fedloom.training.native import NativeEngine
 from fedloom.training.rule import LocalRule
+from fedloom.training.state import layout_of
 from fedloom.training.sums import Tree, block_size, by_average
 
 SPANS = 4  # for each actor, if there are so many blocks: who is quick gets more
@@ -67,6 +68,14 @@ class Trainer:
         except NotFinite as error:
             return np.zeros((0, 0)), error.clients
 
+    def average_with_state(self, starts: Rows, jobs: Jobs, mix: Mix, own: Rows) -> tuple[WithState, list[int]]:
+        """Sums (M, width) and own states (J, kept), and the clients whose models are no longer finite."""
+        assert isinstance(self._engine, KeepsState)
+        try:
+            return self._engine.train_with_state(starts, jobs, mix, own), []
+        except NotFinite as error:
+            return WithState(sums=np.zeros((0, 0)), own=np.zeros((0, 0), dtype=np.float32)), error.clients
+
     def train(self, starts: Rows, jobs: Jobs) -> tuple[Rows, list[int]]:
         """Rows (J, P), and the clients whose models are no longer finite."""
         assert self._engine is not None
@@ -91,6 +100,7 @@ class RayEngine:
     def __init__(self, ray: Any, local: Engine, task: Task, rule: LocalRule, seed: int, n_actors: int) -> None:
         self._ray, self._local, self._rule = ray, local, rule
         self.n_params, self.n_clients, self.n_actors = rows.n_values(task.model), task.n_clients, n_actors
+        self._layout = layout_of(rule.client, self.n_params)
         self.bytes_down = self.bytes_up = self.n_lost = 0
         self._shipment = _pack(task) | {
             "rule": rule,
@@ -101,28 +111,45 @@ class RayEngine:
         self._pool: Pool | None = None
 
     def train_average(self, starts: Rows, jobs: Jobs, mix: Mix) -> NDArray[np.float64]:
-        starts = self._checked(starts, jobs)
+        starts = self._checked(starts, jobs, self.n_params)
         mix.check(len(jobs))
         spans = cut(jobs, mix, block_size(self.n_params), self.n_actors)
-        tree, early, diverged = Tree(), {}, []
-        n_pushed = 0
+        sums, diverged = _InOrder(), list[int]()
 
         def collect(span: int, answer: tuple[NDArray[np.float64], list[int]]) -> None:
-            nonlocal n_pushed
             self.bytes_up += answer[0].nbytes
             diverged.extend(answer[1])
-            early[span] = dict(zip(spans[span][2].tolist(), answer[0]))
-            while n_pushed in early:  # along the tree, whatever came first
-                tree.push(early.pop(n_pushed))
-                n_pushed += 1
+            sums.add(span, dict(zip(spans[span].targets.tolist(), answer[0])))
 
         ref = self._send(starts)
-        self._map([("average", (ref, span_jobs, span_mix)) for span_jobs, span_mix, _ in spans], collect)
+        self._map([("average", (ref, span.jobs, span.mix)) for span in spans], collect)
         self._check_finite(diverged)
-        return tree.total(mix.n_targets, self.n_params)
+        return sums.tree.total(mix.n_targets, self.n_params)
+
+    def train_with_state(self, starts: Rows, jobs: Jobs, mix: Mix, own: Rows) -> WithState:
+        assert self._layout is not None
+        starts = self._checked(starts, jobs, self._layout.width)
+        mix.check(len(jobs))
+        spans = cut(jobs, mix, block_size(self.n_params), self.n_actors)
+        sums, diverged, after = _InOrder(), list[int](), np.empty_like(own)
+
+        def collect(span: int, answer: tuple[WithState, list[int]]) -> None:
+            found = answer[0]
+            self.bytes_up += found.sums.nbytes + found.own.nbytes
+            diverged.extend(answer[1])
+            if not answer[1]:
+                after[spans[span].which] = found.own
+            sums.add(span, dict(zip(spans[span].targets.tolist(), found.sums)))
+
+        ref = self._send(starts)
+        calls = [("average_with_state", (ref, span.jobs, span.mix, own[span.which])) for span in spans]
+        self.bytes_down += own.nbytes
+        self._map(calls, collect)
+        self._check_finite(diverged)
+        return WithState(sums=sums.tree.total(mix.n_targets, self._layout.width), own=after)
 
     def train(self, starts: Rows, jobs: Jobs) -> Rows:
-        starts = self._checked(starts, jobs)
+        starts = self._checked(starts, jobs, self.n_params)
         out: Rows = np.empty((len(jobs), self.n_params), dtype=np.float32)
         pieces = self._pieces(len(jobs))
         diverged: list[int] = []
@@ -162,10 +189,10 @@ class RayEngine:
             self._pool.close()
             self._pool = None
 
-    def _checked(self, starts: Rows, jobs: Jobs) -> Rows:
+    def _checked(self, starts: Rows, jobs: Jobs, width: int) -> Rows:
         starts = np.ascontiguousarray(starts, dtype=np.float32)
-        if starts.ndim != 2 or starts.shape[1] != self.n_params:
-            raise ValueError(f"rows must have shape (any, {self.n_params}) for this model, got {starts.shape}")
+        if starts.ndim != 2 or starts.shape[1] != width:
+            raise ValueError(f"rows must have shape (any, {width}) for this model, got {starts.shape}")
         jobs.check(len(starts), self.n_clients)
         return starts
 
@@ -215,8 +242,33 @@ def on_ray(
     return make
 
 
-def cut(jobs: Jobs, mix: Mix, size: int, n_actors: int) -> list[tuple[Jobs, Mix, NDArray[np.int64]]]:
-    """Spans of 2^h blocks of `size` jobs: the jobs, their weights with averages numbered anew, and the averages' numbers.
+class _InOrder:
+    """Sums of spans, added along the tree whatever came first."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self._early: dict[int, dict[int, NDArray[np.float64]]] = {}
+        self._n_pushed = 0
+
+    def add(self, span: int, sums: dict[int, NDArray[np.float64]]) -> None:
+        self._early[span] = sums
+        while self._n_pushed in self._early:
+            self.tree.push(self._early.pop(self._n_pushed))
+            self._n_pushed += 1
+
+
+class Span(NamedTuple):
+    """Jobs that an actor trains together: which of all they are, their weights with averages numbered anew, and the averages'
+    numbers."""
+
+    jobs: Jobs
+    mix: Mix
+    targets: NDArray[np.int64]
+    which: NDArray[np.int64]
+
+
+def cut(jobs: Jobs, mix: Mix, size: int, n_actors: int) -> list[Span]:
+    """Spans of 2^h blocks of `size` jobs.
 
     h is as large as leaves SPANS spans for every actor. An average's new number rises with its old one, so that the actor
     finds the same blocks.
@@ -235,7 +287,8 @@ def cut(jobs: Jobs, mix: Mix, size: int, n_actors: int) -> list[tuple[Jobs, Mix,
         a, b = np.searchsorted(place, [low, low + span])
         targets, target = np.unique(mix.target[entries[a:b]], return_inverse=True)
         mine = Mix(n_targets=len(targets), target=target, job=place[a:b] - low, weight=mix.weight[entries[a:b]])
-        spans.append((_take(jobs, order[low : low + span]), mine, targets))
+        which = order[low : low + span]
+        spans.append(Span(_take(jobs, which), mine, targets, which))
     return spans
 
 

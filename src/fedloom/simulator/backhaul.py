@@ -43,7 +43,7 @@ class Backhaul:
         cloud = self._cloud
         upload_s = self._send(scene.exchange.cloud_up, action.aggregators) if cloud.exists else 0.0
         topology, mine = self._machines.topology, self._machines.edges[action.group].aggregators
-        models = [self._held.edges[n] for n in mine.tolist()]
+        models = [self._held.post(n) for n in mine.tolist()]
         if self._carrier.reported(action.group, topology.host[mine].tolist(), models, topology.kind, action.at_s):
             return
         if cloud.uplink is None:

@@ -11,13 +11,15 @@ Where weights depend on the models themselves, a model is a function of the rows
 they are known.
 """
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.simulator.wave import Wave
 from fedloom.training.chain import Chain, Limits, takes_chains, wave_by_wave, weighted
-from fedloom.training.engine import Engine, Jobs, Mix
+from fedloom.training.engine import Engine, Jobs, KeepsState, Mix
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -31,34 +33,64 @@ class Model:
     """One model: settled (its row is known, or None in a dry run), or a recipe of models and job results.
 
     steps: local steps in its history, the argument of learning-rate schedules. rule: what makes it of the rows of its
-    models, if not their weighted sum.
+    models, if not their weighted sum. kept: it is no model, but the own states of a client after one of these jobs
+    (fedloom.training.state).
     """
 
-    __slots__ = ("__weakref__", "jobs", "models", "row", "rule", "settled", "steps")
+    __slots__ = ("__weakref__", "jobs", "kept", "models", "row", "rule", "settled", "steps")
 
     def __init__(self, row: Row | None = None, *, steps: int = 0, settled: bool = True) -> None:
         self.row, self.steps, self.settled = row, steps, settled
         self.models: list[tuple[Model, float]] = []
         self.jobs: list[tuple[Dispatch, Ints, Floats]] = []
         self.rule: Recipe | None = None
+        self.kept: tuple[Dispatch, int] | None = None
+
+    def forget(self) -> None:
+        """It is settled, and its recipe is of no use any more."""
+        self.settled = True
+        self.models, self.jobs, self.rule, self.kept = [], [], None, None
 
 
 class Dispatch:
-    """m jobs that were sent out together: client (m,), n_steps (m,), first_step (m,), start (m,) into `starts`."""
+    """m jobs that were sent out together: client (m,), n_steps (m,), first_step (m,), start (m,) into `starts`. own (m,): the own
+    states that their clients begin with, if there is a client rule with state."""
 
-    __slots__ = ("__weakref__", "_results", "client", "first_step", "n_steps", "start", "starts")
+    __slots__ = ("__weakref__", "_kept", "_results", "client", "first_step", "n_steps", "own", "start", "starts")
 
-    def __init__(self, starts: list[Model], start: Ints, client: Ints, n_steps: Ints, first_step: Ints) -> None:
-        self.starts, self.start = starts, start
+    def __init__(
+        self,
+        starts: list[Model],
+        start: Ints,
+        client: Ints,
+        n_steps: Ints,
+        first_step: Ints,
+        own: list[Model] | None = None,
+    ) -> None:
+        self.starts, self.start, self.own = starts, start, own
         self.client, self.n_steps, self.first_step = client, n_steps, first_step
-        self._results: dict[int, Model] = {}
+        self._results: weakref.WeakValueDictionary[int, Model] | None = None  # they refer to this
+        self._kept: weakref.WeakValueDictionary[int, Model] | None = None
+
+    def kept(self, position: int) -> Model:
+        """The own states of a client after one of the jobs; the same as long as anybody refers to them."""
+        if self._kept is None:
+            self._kept = weakref.WeakValueDictionary()
+        found = self._kept.get(position)
+        if found is None:
+            found = self._kept[position] = Model(settled=False)
+            found.kept = self, position
+        return found
 
     def result(self, position: int) -> Model:
-        """What one of the jobs gives, as a model of its own."""
-        if position not in self._results:
+        """What one of the jobs gives, as a model of its own; the same one as long as anybody refers to it."""
+        if self._results is None:
+            self._results = weakref.WeakValueDictionary()
+        found = self._results.get(position)
+        if found is None:
             steps = int(self.steps_after()[position])
-            self._results[position] = combine([], [(self, np.array([position]), np.ones(1))], steps)
-        return self._results[position]
+            found = self._results[position] = combine([], [(self, np.array([position]), np.ones(1))], steps)
+        return found
 
     def starts_of(self, at: Ints) -> list[Model]:
         """The models that the jobs `at` start from, each once."""
@@ -109,12 +141,15 @@ class Settlement:
         self._sums: dict[Model, Floats] = {}  # what trained jobs gave to models that wait for more of them
         for model in self._order:  # dependencies come first
             after_models = [self._level.get(m, 0) for m, _ in model.models]
-            after_jobs = [1 + self._level.get(s, 0) for d, at, _ in model.jobs for s in d.starts_of(at)]
+            after_jobs = [1 + self._level.get(s, 0) for s in _begun_with(model)]
             self._level[model] = max(after_models + after_jobs, default=0)
         dispatches = dict.fromkeys(dispatch for model in self._order for dispatch, _, _ in model.jobs)
         self._starts = {  # levels; -1: not known, and of jobs that nobody needs
             d: [self._level.get(s, 0 if s.settled else -1) for s in d.starts] for d in dispatches
         }
+        self._merges: list[Model] = []  # if there are states: all models, in the order that they have without
+        if any(d.own is not None for d in dispatches) or any(model.kept is not None for model in self._order):
+            self._merges = list(dict.fromkeys([*_unsettled(target, states=False), *self._order]))
         self._last = max(self._level.values(), default=-1)
         self._of_level: list[list[Model]] = [[] for _ in range(self._last + 1)]
         for model, level in self._level.items():
@@ -132,6 +167,8 @@ class Settlement:
         for models in self._of_level[:waves]:
             for model in models:
                 model.settled = True
+        for model in self._of_level[waves] if waves else []:
+            model.settled |= model.kept is not None  # they are known as soon as their job is done
         self.waves, self._sums = waves, {self._order[i]: total for i, total in waiting.items()}
 
     def finish(
@@ -145,7 +182,8 @@ class Settlement:
         after every call of the engine, which begins no further wave after call_s wall seconds."""
         while engine is not None and self.waves <= self._last:
             for model in self._of_level[self.waves]:
-                self._make(model)
+                if not model.settled:
+                    self._make(model)
             if self.waves == self._last:
                 break
             n_jobs = self._train(engine, call_s)
@@ -154,8 +192,7 @@ class Settlement:
             if on_wave is not None:
                 on_wave()
         for model in self._order:
-            model.settled = True
-            model.models, model.jobs, model.rule = [], [], None
+            model.forget()
 
     def _make(self, model: Model) -> None:
         """All it is made of is known."""
@@ -168,6 +205,9 @@ class Settlement:
 
     def _train(self, engine: Engine, call_s: float) -> list[int]:
         """The next wave, or as many as the engine takes at once. Returns the number of jobs of each."""
+        if self._merges:
+            assert isinstance(engine, KeepsState)
+            return [self._train_with_state(engine)]
         most = engine.chain_limits() if takes_chains(engine) else Limits(0, 0)
         chain, targets = self._chain(self._end(most))
         if takes_chains(engine) and (chain.n_waves > 1 or len(chain.jobs) <= most.jobs):
@@ -182,6 +222,21 @@ class Settlement:
         self.waves += trained.n_waves
         n_jobs: list[int] = np.bincount(chain.wave, minlength=trained.n_waves)[: trained.n_waves].tolist()
         return n_jobs
+
+    def _train_with_state(self, engine: KeepsState) -> int:
+        """The next wave of jobs of a client rule with state. Returns their number."""
+        wave = Wave(self.waves, self._level)
+        for model in self._merges:
+            wave.add(model)
+        states = [model for model in self._order if model.kept is not None and self._level[model] == self.waves + 1]
+        places = [wave.place(*model.kept) for model in states if model.kept is not None]
+        found = engine.train_with_state(*wave.arrays())
+        for model, total in zip(wave.targets, found.sums):
+            self._sums[model] = self._sums[model] + total if model in self._sums else total
+        for model, at in zip(states, places):
+            model.row, model.settled = found.own[at], True
+        self.waves += 1
+        return len(wave)
 
     def _end(self, most: Limits) -> int:
         """The wave before which the chain that begins now has to stop: rules that look at rows, waves that are large enough to be
@@ -332,30 +387,44 @@ def settled_below(roots: list[Model]) -> list[Model]:
     return list(found)
 
 
-def _unsettled(target: Model) -> list[Model]:
-    """Unsettled models below and including `target`, each after those it depends on."""
-    return [m for m in _walk(target) if not m.settled]
+def _unsettled(target: Model, states: bool = True) -> list[Model]:
+    """Unsettled models below and including `target`, each after those it depends on; states: and after own states of clients."""
+    return [m for m in _walk(target, states) if not m.settled]
 
 
-def _walk(root: Model) -> Iterator[Model]:
-    """All models below and including `root`, each once, dependencies first; does not look behind settled ones."""
+def _walk(root: Model, states: bool = True) -> Iterator[Model]:
+    """All models below and including `root`, each once, dependencies first; does not look behind settled ones. states: with the
+    own states of clients."""
     seen = {root}
-    stack = [(root, _parts(root))]
+    stack = [(root, _parts(root, states))]
     while stack:
         model, parts = stack[-1]
         for part in parts:
             if part not in seen:
                 seen.add(part)
-                stack.append((part, _parts(part)))
+                stack.append((part, _parts(part, states)))
                 break
         else:
             stack.pop()
             yield model
 
 
-def _parts(model: Model) -> Iterator[Model]:
+def _parts(model: Model, states: bool) -> Iterator[Model]:
     if not model.settled:
         for part, _ in model.models:
             yield part
-        for dispatch, at, _ in model.jobs:
-            yield from dispatch.starts_of(at)
+        yield from _begun_with(model, states)
+
+
+def _begun_with(model: Model, states: bool = True) -> Iterator[Model]:
+    """What the jobs begin with that a model is made of; states: own states of their clients, too."""
+    for dispatch, at, _ in model.jobs:
+        yield from dispatch.starts_of(at)
+    if model.kept is not None and states:
+        dispatch, position = model.kept
+        yield dispatch.starts[dispatch.start[position]]
+        if dispatch.own is not None:
+            yield dispatch.own[position]
+    for dispatch, at, _ in model.jobs if states else []:
+        if dispatch.own is not None:
+            yield from (dispatch.own[j] for j in at.tolist())

@@ -51,13 +51,15 @@ class Computing:
         """Give the models of the clock that was run again the rows that were saved."""
         saved, live = self.resume, self.in_use()
         assert saved is not None
-        if len(saved.models) != len(live):
+        if len(saved.models) + len(saved.own) != len(live):
             raise ValueError(
-                f"the checkpoint holds {len(saved.models)} models, this run needs {len(live)}: it belongs to another run or "
-                f"version; delete it to start again"
+                f"the checkpoint holds {len(saved.models) + len(saved.own)} models and states, this run needs {len(live)}: it "
+                f"belongs to another run or version; delete it to start again"
             )
-        for model, row in zip(live, saved.models):
-            model.row = row
+        kept = set(saved.own_at)
+        rows, own = iter(saved.models), iter(saved.own)
+        for i, model in enumerate(live):
+            model.row = next(own if i in kept else rows)
         self.resume = None
 
     def in_use(self) -> list[Model]:
@@ -68,8 +70,13 @@ class Computing:
     def state(self) -> dict[str, Any]:
         """For a checkpoint: rows of the models in use, and how far the training under way is."""
         under_way = self._under_way
+        rows = [m.row for m in self.in_use() if m.row is not None]
+        width = len(rows[0])  # the cloud's model comes first
+        own = [i for i, row in enumerate(rows) if len(row) != width]
         return {
-            "models": np.stack([m.row for m in self.in_use() if m.row is not None]),
+            "models": np.stack([row for row in rows if len(row) == width]),
+            "own": np.stack([rows[i] for i in own]) if own else np.zeros((0, 0), dtype=np.float32),
+            "own_at": own,
             "waves": 0 if under_way is None else under_way.waves,
             "sums": {} if under_way is None else under_way.waiting,
         }

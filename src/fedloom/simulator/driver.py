@@ -366,4 +366,5 @@ def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> 
         s_max=None if bound is None else bound.s_max,
         device_models=dict(held.last),
         residuals=held.sending.residuals,
+        states=held.states.kept,
     )

@@ -7,7 +7,6 @@ from fedloom._random import normal_of
 from fedloom.methods import Method
 from fedloom.protocol import Devices, Edge
 from fedloom.protocol.messages import Merge, OnTheWay, Send
-from fedloom.simulator.book import Dispatch
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import Ledger, Note, Shares
 from fedloom.simulator.scene import Scene, Trip
@@ -36,7 +35,7 @@ class Errands:
         trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds)
         fetched, which = self._held.fetched(clients, scene, trip, action.from_own)
         starts, start = (fetched, which) if action.from_own else self._held.starts(clients, fetched, which)
-        dispatch = Dispatch(starts, start, clients, action.steps, departure.first_step)
+        dispatch = self._held.states.dispatch(starts, start, clients, action.steps, departure.first_step)
         arriving = self._held.sent(dispatch, scene, fetched, which)
         self._ledger.compute(trip.busy_s, trip.busy_s * scene.snapshot.compute_power_w)
         self._ledger.pay(trip.entries)

@@ -19,6 +19,7 @@ from fedloom.training.batches import steps_per_pass
 from fedloom.training.choose import MOST_VALUES
 from fedloom.training.engine import n_cores
 from fedloom.training.ring import RING, chunk_size
+from fedloom.training.state import layout_of
 
 if TYPE_CHECKING:
     from fedloom.training.rows import AnyModel
@@ -30,6 +31,7 @@ OF_JOB = 50  # in the notes of a cloud round: who, from which model, how many st
 OF_AGGREGATOR = 600  # in the notes of an edge round
 OF_MEASURE = 1200  # of one evaluation, kept to the end
 OF_LINE = 45  # of the timeline, on disk
+MOST_COUNTED = 2**53  # values of a model
 OF_PAGE = 1.9e6  # the report, on disk: most of it the code that draws it
 
 
@@ -92,7 +94,7 @@ def estimate(
         steps=total_steps,
         samples=total_steps * min(scenario.training.batch_size, max(1.0, size.n_train / counts.devices)),
         evaluated=counts.evaluations * counts.per_evaluation * size.n_test,
-        sample_flops=6 * size.n_params,
+        sample_flops=6 * size.n_params * (1 if method.local.rule is None else method.local.rule.trainings),
     )
     memory = [*_always(scenario, method, size, counts, dry_run)]
     if dry_run:
@@ -136,6 +138,9 @@ def _counted(scenario: Scenario, method: Method, size: Sizes, aggregators: int |
     else:
         looks, noted = cloud_rounds / every, edge_rounds
     keeps_devices, coding = models == "devices" or method.start.share is not None, method.coding
+    layout = layout_of(method.local.rule, max(1, int(min(size.n_params, MOST_COUNTED))))
+    width, kept = (1.0, 0.0) if layout is None else (layout.width / layout.n_values, layout.kept / layout.n_values)
+    measured = 0 if layout is None else sum(state.measured for state in layout.states)
     jobs = senders * edge_rounds * cloud_rounds
     return _Counts(
         devices=k,
@@ -146,13 +151,17 @@ def _counted(scenario: Scenario, method: Method, size: Sizes, aggregators: int |
         job_steps=_job_steps(scenario, size),
         noted=noted,
         evaluations=1 + looks,
-        per_evaluation=1.0 + (0.0 if models == "global" else n_models) + (k if models == "devices" else 0),
+        per_evaluation=1.0
+        + (0.0 if models == "global" else n_models)
+        + (k if models == "devices" else 0)
+        + measured * k,
         rows=1
         + 3 * n_models
         + (k if keeps_devices else 0)
-        + (min(k, jobs) if coding.codes_up and coding.feedback else 0),
+        + (min(k, jobs) if coding.codes_up and coding.feedback else 0)
+        + 3 * min(k, jobs) * kept / width,
         coded_rows=noted * senders * (2 + coding.feedback) if coding.codes_up else 0.0,
-        row_bytes=4.0 * size.n_params,
+        row_bytes=4.0 * size.n_params * width,
     )
 
 

@@ -1,6 +1,6 @@
 """What is measured after a cloud round, or between two: clock, costs, and how good models are that somebody holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from fedloom.simulator.result import Measures
 from fedloom.simulator.scenarios import EvaluationSettings
 from fedloom.simulator.world import CloudRound
 from fedloom.training.engine import Engine, Scores
+from fedloom.training.state import Layout
 
 EVALUATED = 64  # models at a time: what they predict is kept until they are scored
 
@@ -48,7 +49,10 @@ class Evaluation:
         label_counts: NDArray[np.int64],
         settings: EvaluationSettings,
         seed: int,
+        layout: Layout | None = None,
     ) -> None:
+        """layout: of the states of a client rule, of which some may be models that are measured."""
+        self._layout = layout
         self.engine, self.dataset, self.label_counts, self._settings = engine, dataset, label_counts, settings
         self._local_tests: list[NDArray[np.int64]] = []
         if settings.local_samples and dataset.one_class:
@@ -66,8 +70,9 @@ class Evaluation:
                 measures["local_accuracy"] = float(np.mean([scores.correct[0][t].mean() for t in self._local_tests]))
         else:
             measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
-        measures |= self._other_models(_Score.of(scores, 0, self.dataset), others, state) | errors
-        drift = _edge_drift(state.edges) if state else 0.0
+        first = _Score.of(scores, 0, self.dataset)
+        measures |= self._other_models(first, others, state) | self._kept_by_clients(first, state) | errors
+        drift = _edge_drift(state.edges, len(row)) if state else 0.0
         return measures | {"loss": float(scores.loss[0]), "edge_drift": drift}
 
     def _errors(self, row: NDArray[np.float32]) -> dict[str, float]:
@@ -89,7 +94,7 @@ class Evaluation:
 
         In one call of the engine, so that its workers share all of it; in several if there are many models, as what they
         predict is kept until they are scored."""
-        rows = [row, *(m.row for m in models if m.row is not None)]
+        rows = [row, *(m.row[: len(row)] for m in models if m.row is not None)]
         first, found = None, {}
         for at in range(0, len(rows), EVALUATED):
             several = self.engine.evaluate(np.stack(rows[at : at + EVALUATED]))
@@ -123,6 +128,31 @@ class Evaluation:
             of_aggregator = {-1: first} | {n: scored[m] for n, m in zip(used, models_)}
             by[name] = [of_aggregator[n] for n in own.tolist()]
         return found | self._local_by(first, by)
+
+    def _kept_by_clients(self, first: "_Score", state: CloudRound | None) -> dict[str, float]:
+        """How good the models are that clients keep for a client rule, such as personal ones: on the whole test set, mean and
+        worst over those who have one, and the mean over clients of the accuracy on their own labels; who has none has the global
+        one, of which `first` tells."""
+        found: dict[str, float] = {}
+        known = {} if state is None else {k: m.row for k, m in state.states.items() if m.row is not None}
+        if state is not None and not known:  # with real devices, who show nobody what they keep
+            return found
+        for kept, place in self._layout.places(shared=False) if self._layout is not None else ():
+            if not kept.measured:
+                continue
+            scores = [
+                _Score.of(several, j, self.dataset)
+                for several in self._evaluated([row[place] for row in known.values()])
+                for j in range(len(several.loss))
+            ]
+            of_client = dict.fromkeys(range(len(self.label_counts)), first) | dict(zip(known, scores))
+            found |= _mean_and_worst(kept.name, scores or [first])
+            found |= self._local_by(first, {kept.name: list(of_client.values())})
+        return found
+
+    def _evaluated(self, rows: list[NDArray[np.float32]]) -> Iterator[Scores]:
+        for at in range(0, len(rows), EVALUATED):
+            yield self.engine.evaluate(np.stack(rows[at : at + EVALUATED]))
 
     def _local_by(self, first: "_Score", by: "Mapping[str, list[_Score]]") -> dict[str, float]:
         """Accuracies on the clients' own labels, by the global model and by the models (K,) of `by`."""
@@ -204,7 +234,7 @@ def noted(state: CloudRound | None) -> dict[str, float]:
     return means | dead | rounds
 
 
-def _edge_drift(edges: list[tuple[Model, float]]) -> float:
+def _edge_drift(edges: list[tuple[Model, float]], n_values: int) -> float:
     """How far apart the aggregators' models were when they were averaged: mean squared distance from their mean."""
-    known = [(m.row, weight) for m, weight in edges if m.row is not None]
+    known = [(m.row[:n_values], weight) for m, weight in edges if m.row is not None]
     return bounds.drift(np.stack([row for row, _ in known]), [weight for _, weight in known]) if len(known) > 1 else 0.0

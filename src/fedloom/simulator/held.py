@@ -3,7 +3,7 @@
 Models are handles here: what a merge gives is written down (fedloom.simulator.book) and computed when somebody looks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,7 @@ from fedloom._random import stream
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows, CloudByRows, CloudWeights, EdgeWeights, Reports
+from fedloom.mixing.merges import MergeEdge
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
@@ -21,6 +22,7 @@ from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
 from fedloom.simulator.moments import CLOUD, Moments
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
+from fedloom.simulator.states import States
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
 
@@ -46,7 +48,7 @@ class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
     the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
+    that are coded. states: of a client rule. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -58,8 +60,10 @@ class Held:
         self.own: dict[int, Model] = {}
         self.merged: list[tuple[Model, float]] = []
         self.moments = Moments(method, first, world.trainable)
-        self.sending = Sending(method.coding, world.seed, world.trainable)
+        self.sending = Sending(method.coding, world.seed, world.coded)
+        self.states = States(world.layout)
         self.handed: dict[int, Model] = {}
+        self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
         self._weights = np.zeros(0)
         self._keep_last = keep_last or method.start.share is not None
         self._topology: Topology | None = None
@@ -70,8 +74,11 @@ class Held:
         clusters = [self.clusters[c] for c in sorted(self.clusters)]
         last = [self.last[k] for k in sorted(self.last)]
         arriving = [f.load.arriving[j] for f in flights if f.load.arriving is not None for j in f.at.tolist()]
-        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals]
-        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *self.moments.live, *coded]
+        owned = [m for f in flights for m in f.load.dispatch.own or []]
+        reports = [self._posted[n][1] for n in sorted(self._posted)]
+        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals, *reports]
+        others = [*self.moments.live, *coded, *owned, *self.states.live]
+        return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *others]
 
     def regroup(self, topology: Topology) -> None:
         """New aggregators, with the cloud's model. Without a cloud, those that stay where they are keep theirs."""
@@ -83,7 +90,7 @@ class Held:
             self.edges = [self.model] * n
             self.moments.forget_aggregators()
             self.sending.forget_aggregators()
-            self.handed = {}
+            self.handed, self._posted = {}, {}
         self.reported = [self.model] * n
 
     def follow(self, topology: Topology) -> None:
@@ -124,7 +131,10 @@ class Held:
 
     def lose(self, aggregators: Ints) -> None:
         """What aggregators made since they were last handed a model is gone: they have that again; without a cloud, what they
-        showed last."""
+        showed last, and of what they sent nothing is left over."""
+        for n in aggregators.tolist():
+            self.sending.forget(REPORT, n)
+            self._posted.pop(n, None)
         if self._method.cloud.exists:
             self.hand_down(aggregators)
             return
@@ -181,9 +191,11 @@ class Held:
         ]
 
     def withdraw(self, clients: Sequence[int]) -> None:
-        """What clients were sent to train is not waited for: perhaps they never did."""
+        """What clients were sent to train is not waited for: perhaps they never did, nor sent anything of it."""
         for k in clients:
             self.last.pop(k, None)
+            self.sending.forget(UPLOAD, k)
+        self.states.withdraw(clients)
 
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
@@ -191,21 +203,30 @@ class Held:
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         if part.weights is None:
-            self.edges[n] = self.moments.stepped(n, old, self._by_rows(old, part, steps))
+            merged = self.states.slowed(old, _by_rows(self._method.merge_edge, old, part, steps), part.arrivals)
+            self.edges[n] = self.moments.stepped(n, old, merged)
             return
         merged = _combined(old, flights, part.weights, steps)
         if scene.noise_std is not None and self.topology.kind == "cloud":
             client = part.arrivals.client
             when = np.concatenate([_occasion(f) for f in flights])
             merged = _noisy(self._world, merged, part.weights.model * scene.noise_std[client], client, when)
-        self.edges[n] = self.moments.stepped(n, old, merged)
+        self.edges[n] = self.moments.stepped(n, old, self.states.slowed(old, merged, part.arrivals))
+
+    def post(self, n: int) -> Model:
+        """Aggregator n sends its model to the cloud; what arrives of it. One that has nothing new is not sent, and one that is
+        under way not again."""
+        model = self.edges[n]
+        if n not in self.handed or model is self.handed[n]:
+            return model
+        if n not in self._posted or self._posted[n][0] is not model:
+            self._posted[n] = model, self.sending.up(REPORT, n, model, self.handed[n])
+        return self._posted[n][1]
 
     def report(self, n: int, scene: Scene, version: int) -> None:
-        """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link. One
-        that has nothing new is not sent."""
-        model = self.edges[n]
-        if n in self.handed and model is not self.handed[n]:
-            model = self.sending.up(REPORT, n, model, self.handed[n])
+        """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link."""
+        model = self.post(n)
+        self._posted.pop(n, None)
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
             model = _noisy(self._world, model, scene.noise_std[[n]], head, np.array([[version, 0]]))
@@ -267,24 +288,27 @@ class Held:
     def _between(self, client: int, edge: Model) -> Model:
         """Between the aggregator's model and what the client trained last, if it did."""
         share_of = self._method.start.share
-        if client not in self.last or share_of is None:
-            return edge
+        return edge if client not in self.last or share_of is None else _between(edge, self.last[client], share_of)
 
-        def between(rows: list[Row]) -> Floats:
-            share = share_of(rows[0], rows[1])
-            aggregators = rows[0].astype(np.float64)
-            return aggregators if share == 1.0 else share * aggregators + (1 - share) * rows[1]
 
-        return derive([edge, self.last[client]], between, edge.steps)
+def _by_rows(rule: MergeEdge, old: Model, part: Part, steps: int) -> Model:
+    """A merge that is a function of the models: it is done when they are computed."""
+    assert isinstance(rule, ByRows)
+    jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
+    results = [load.result(j) for load, j in jobs]
+    starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
+    return derive([old, *results, *starts], merge_by_rows(rule, part.arrivals, len(jobs)), steps)
 
-    def _by_rows(self, old: Model, part: Part, steps: int) -> Model:
-        """A merge that is a function of the models: it is done when they are computed."""
-        rule, arrivals = self._method.merge_edge, part.arrivals
-        assert isinstance(rule, ByRows)
-        jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
-        results = [load.result(j) for load, j in jobs]
-        starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
-        return derive([old, *results, *starts], merge_by_rows(rule, arrivals, len(jobs)), steps)
+
+def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) -> Model:
+    """Between two models, as much of the first as its share says."""
+
+    def between(rows: list[Row]) -> Floats:
+        share = share_of(rows[0], rows[1])
+        aggregators = rows[0].astype(np.float64)
+        return aggregators if share == 1.0 else share * aggregators + (1 - share) * rows[1]
+
+    return derive([edge, last], between, edge.steps)
 
 
 def _noisy(world: World, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
@@ -316,14 +340,21 @@ def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps
             dispatch = flight.load.dispatch
             sums = np.bincount(dispatch.start[flight.at], weights=values, minlength=len(dispatch.starts))
             models += list(zip(dispatch.starts, sums.tolist()))
-    jobs = []
+    jobs, arrived = [], []
     for flight, values in zip(flights, _by_flight(weights.model, flights)):
         if flight.load.arriving is None:
             jobs.append((flight.load.dispatch, flight.at, values))
         else:
-            models += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
-    merged = combine(models, jobs, steps)
-    return merged if merged.steps == steps else derive([merged], lambda rows: rows[0], steps)
+            arrived += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
+    merged = combine([*models, *arrived], jobs, steps)
+    if merged.steps == steps and all(merged is not model for model, _ in arrived):
+        return merged
+    return derive([merged], same, steps)
+
+
+def same(rows: list[Row]) -> Row:
+    """The rule of a model that is another one: what its only client sent, or as old as what it is in the place of."""
+    return rows[0]
 
 
 def _by_flight(values: Floats, flights: Sequence[Flight]) -> Sequence[Floats]:

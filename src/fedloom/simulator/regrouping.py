@@ -16,7 +16,6 @@ from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
-from fedloom.simulator.book import Dispatch
 from fedloom.simulator.carrying import Collects, Timepiece
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
@@ -59,7 +58,7 @@ class Regrouping:
 
     def decide(self, cloud_round: int, now: Snapshot, periods: Periods) -> Topology:
         """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
-        predicted_s = now.step_seconds(self._world.batch_size, self._world.n_samples)
+        predicted_s = self._world.step_s(now)
         self._cloud_round, self._now, self._step_s, self._periods = cloud_round, now, predicted_s, periods
         known, step_s = self._seen(now, predicted_s)
         view = View(
@@ -71,7 +70,8 @@ class Regrouping:
             all_step_s=step_s,
             all_work_s=self._world.unit_steps * periods.local_steps * step_s,
             model_bits=self._world.model_bits,
-            coded_bits=self._world.coded_bits,
+            up_bits=self._world.up_bits,
+            down_bits=self._world.down_bits,
             collect=self._collect,
             edge_rounds=periods.edge_rounds,
             lr=self._world.lr(self._held.model.steps),
@@ -135,8 +135,9 @@ class Regrouping:
         compute_s = work * self._step_s[clients] * factor
         finish_s = compute_s + to_cloud.seconds[clients]
         if kind not in NO_MODEL:
-            from_cloud = exchange(self._now, everyone, self._world.model_bits).client_down
-            from_cloud.book(self._ledger, clients, self._world.model_bytes, a_model=False)
+            model_bits = self._world.wide_bits if kind == "update" else self._world.model_bits
+            from_cloud = exchange(self._now, everyone, model_bits).client_down
+            from_cloud.book(self._ledger, clients, round(model_bits / 8), a_model=False)
             finish_s = finish_s + from_cloud.seconds[clients]
         to_cloud.book(self._ledger, clients, round(bits / 8), a_model=False)
         busy_s = float(compute_s.sum())
@@ -157,9 +158,10 @@ class Regrouping:
         if self.progress is not None:
             return np.zeros(len(clients))  # trained already, only other layers are sent
         steps, start = local_steps[clients], np.zeros(len(clients), np.int64)
-        dispatch = Dispatch([self._held.model], start, clients, steps, self._devices.practise(clients, steps))
+        practised = self._devices.practise(clients, steps)
+        dispatch = self._held.states.dispatch([self._held.model], start, clients, steps, practised)
         self._held.practised(clients, dispatch)
-        flight = Flight.of(clients, np.full(len(clients), -1), 0, np.full(len(clients), -1))
+        flight = Flight.of(clients, np.full(len(clients), -1), 0, np.full(len(clients), -1), steps)
         flight.load = Errand(dispatch)
         self.progress = flight
         return work

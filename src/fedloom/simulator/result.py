@@ -65,7 +65,8 @@ class Checkpoint:
 
     In the middle of a cloud round: looks, evaluations between cloud rounds since the last one; waves, batches of the training
     under way that are done (0: between cloud rounds), and the sums they gave (P,) to models that wait for more of them, by
-    their place in the book's order. last_row (P,): of the model measured last, if theory is.
+    their place in the book's order. last_row (P,): of the model measured last, if theory is. own (m, S): states of clients that
+    are no models, and own_at: their places among the models.
     """
 
     cloud_round: int
@@ -77,6 +78,8 @@ class Checkpoint:
     waves: int = 0
     sums: dict[int, NDArray[np.float64]] = field(default_factory=dict)
     last_row: NDArray[np.float32] | None = None
+    own: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    own_at: list[int] = field(default_factory=list)
 
     @property
     def moment(self) -> tuple[int, int, int, int]:

@@ -159,7 +159,7 @@ class Scenes:
             [edge.aggregators for edge in self._machines.edges],
             self._method.start.weights(topology),
             world.up_bits,
-            snapshot.step_seconds(world.batch_size, world.n_samples),
+            world.step_s(snapshot),
             self._power_w,
             world.down_bits,
         )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedloom import data
 from fedloom._random import stream
-from fedloom.coding import Coding, masked
+from fedloom.coding import Coding
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
 from fedloom.simulator.features import Features
@@ -19,6 +19,7 @@ from fedloom.training import networks, rows
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.engine import Engine, Task
 from fedloom.training.rule import Constant, Exponential, InverseTime, LocalRule, Schedule
+from fedloom.training.state import layout_of
 
 if TYPE_CHECKING:
     from fedloom.training.rows import AnyModel
@@ -41,6 +42,17 @@ class Setting:
     @property
     def n_outputs(self) -> int:
         return self.dataset.n_outputs
+
+    @property
+    def width(self) -> int:
+        """Values of a model with its shared states."""
+        return rows.n_values(self.model) if self.world.layout is None else self.world.layout.width
+
+    @property
+    def first_row(self) -> NDArray[np.float32]:
+        """The first model, with shared states of a client rule as they begin."""
+        row, layout = rows.to_row(self.model), self.world.layout
+        return row if layout is None else layout.widened(row)
 
     @property
     def task(self) -> Task:
@@ -137,6 +149,7 @@ def local_rule(scenario: Scenario, method: Method, n_samples: NDArray[np.int64])
         proximal=method.local.proximal,
         clip_norm=training.clip_norm,
         optimiser=None if training.optimiser is None else training.optimiser.rule(),
+        client=method.local.rule,
     )
 
 
@@ -154,6 +167,13 @@ def make_world(
     """For the clock: K clients with so many samples (K,) and labels (K, C), and models of n_values numbers."""
     training = scenario.training
     plain_bits = scenario.model_bits or 32.0 * n_values
+    layout, coded = layout_of(rule.client, n_values), trainable
+    coding = Coding() if coding is None else coding
+    width = n_values if layout is None else layout.width
+    if layout is not None and width > n_values:
+        trained = np.ones(n_values, dtype=np.bool_) if trainable is None else trainable
+        trainable, coded = layout.mask(trained, of_shared=False), layout.mask(trained, of_shared=True)
+    as_it_is = coding.plain and width == n_values
     return World(
         fleet=fleet,
         n_samples=n_samples,
@@ -170,19 +190,11 @@ def make_world(
         total_steps=training.total_steps,
         lr=lambda step: float(rule.rates(step, 1)[0]),
         trainable=trainable,
-        coded_bits=None if coding is None or coding.plain else coded_bits(coding, plain_bits, n_values, trainable),
+        coded=coded,
+        coded_bits=None if as_it_is else coding.bits(n_values, plain_bits, coded, width),
+        layout=layout,
+        trainings=1 if rule.client is None else rule.client.trainings,
     )
-
-
-def coded_bits(
-    coding: Coding, plain_bits: float, n_values: int, trainable: NDArray[np.bool_] | None
-) -> tuple[float, float]:
-    """Of a model of n_values numbers as it goes up and down: what its codec writes. If it is counted as another number of bits
-    than 32 for each (`model_bits`), in the same proportion."""
-    exact = [float(masked(codec, trainable).n_bits(n_values)) for codec in (coding.up, coding.down)]
-    as_it_is = 32.0 * n_values
-    up, down = exact if plain_bits == as_it_is else [plain_bits * (bits / as_it_is) for bits in exact]
-    return up, down
 
 
 def _partition(

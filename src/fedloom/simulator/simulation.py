@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom import _check, data
+from fedloom import data
 from fedloom._blas import one_thread
 from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
@@ -26,7 +26,7 @@ from fedloom.simulator.theory import theory
 from fedloom.simulator.validation import spare_samples
 from fedloom.simulator.world import CloudRound, Decision
 from fedloom.training import rows
-from fedloom.training.choose import ENGINES, make_engine
+from fedloom.training.choose import check_choice, make_engine
 from fedloom.training.engine import Engine, Task
 from fedloom.training.rule import LocalRule
 
@@ -42,11 +42,12 @@ class Simulation:
     """One run: scenario, method, seed. Use it once: `for measures in simulation.rounds(): ...`.
 
     Own data, model, partition and loss (a function of outputs and targets, fedloom.training.losses) may be given; otherwise they
-    come from the scenario. In a dry run nothing is trained
-    or evaluated, and clock and ledger are the same. timeline: keep what each client did when; by default all but dry runs do, as
-    it grows with every round. engine: auto, native, torch, or a function of (task, rule, seed) that
-    makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). carrier: who trains and merges in its place, in
-    a world where that really happens (fedloom.deployment).
+    come from the scenario. In a dry run nothing is trained or evaluated, and clock and ledger are the same. timeline: keep what
+    each client did when; by default all but dry runs do, as it grows with every round. engine: auto, native, torch, or a
+    function of (task, rule, seed) that makes one and says what it is, such as fedloom.scale.engine.on_ray("auto"). device: where
+    torch trains (auto, cpu, cuda, mps); together: how many clients at once, by default one on cpu and what fits elsewhere
+    (fedloom.training.torch_together). carrier: who trains and merges in its place, in a world where that really happens
+    (fedloom.deployment).
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Simulation:
         directory: str | None = None,
         n_workers: int | None = None,
         engine: str | MakeEngine = "auto",
+        device: str = "cpu",
+        together: int | None = None,
         dry_run: bool = False,
         timeline: bool | None = None,
         carrier: Carrier | None = None,
@@ -78,13 +81,15 @@ class Simulation:
         self.dataset, self.parts, self.label_counts = setting.dataset, setting.parts, setting.label_counts
         self.rule, self.world = setting.rule, setting.world
         self.n_params = rows.n_values(setting.model)
-        self.engine, self.engine_name = self._make_engine(engine, n_workers)
+        self.engine, self.engine_name = self._make_engine(engine, n_workers, device, together)
         self._carrier = carrier
         local = setting.features(self.engine)
         self._features = local if carrier is None else carrier.features(local)
         self._evaluation = None
         if self.engine is not None:
-            self._evaluation = Evaluation(self.engine, self.dataset, self.label_counts, scenario.evaluation, seed)
+            self._evaluation = Evaluation(
+                self.engine, self.dataset, self.label_counts, scenario.evaluation, seed, self.world.layout
+            )
         self.federation = self._new_federation()
         self._computing = self._new_computing()
         self.measures: list[Measures] = []
@@ -155,7 +160,7 @@ class Simulation:
             measures=self.measures,
             places=self.places,
             ledger=self.federation.ledger,
-            row=self.federation.model.row,
+            row=None if self.federation.model.row is None else self.federation.model.row[: self.n_params],
         )
 
     @functools.cached_property
@@ -193,14 +198,20 @@ class Simulation:
         """Jobs of every wave that was trained."""
         return self._computing.batches
 
-    def _make_engine(self, engine: str | MakeEngine, n_workers: int | None) -> tuple[Engine | None, str]:
-        if isinstance(engine, str):
-            _check.one_of("engine", engine, ENGINES)
+    def _make_engine(
+        self, engine: str | MakeEngine, n_workers: int | None, device: str, together: int | None
+    ) -> tuple[Engine | None, str]:
+        check_choice(engine if isinstance(engine, str) else "auto", device, together)
+        if not isinstance(engine, str) and (device, together) != ("cpu", None):
+            raise ValueError(
+                "device and together belong to engines by name; an engine of one's own has its own settings"
+            )
         if self.dry_run:
             return None, "none (dry run)"
+        task, rule = self.setting.task, self.rule
         if isinstance(engine, str):
-            return make_engine(self.setting.task, self.rule, self.seed, n_workers, engine)
-        return engine(self.setting.task, self.rule, self.seed)
+            return make_engine(task, rule, self.seed, n_workers, engine, device=device, together=together)
+        return engine(task, rule, self.seed)
 
     def _new_federation(
         self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None
@@ -210,7 +221,7 @@ class Simulation:
         return Driver(
             self.method,
             self.world,
-            Model(None if self.dry_run else rows.to_row(self.setting.model)),
+            Model(None if self.dry_run else self.setting.first_row),
             self._features,
             decisions,
             self._score,
@@ -227,9 +238,9 @@ class Simulation:
 
     def _go_on_from(self, saved: Checkpoint) -> None:
         """The clock is run again, without training, up to there."""
-        if saved.models.shape[1:] != (self.n_params,):
+        if saved.models.shape[1:] != (self.setting.width,):
             raise ValueError(
-                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({self.n_params},): it "
+                f"the checkpoint holds models of shape {saved.models.shape[1:]}, this run needs ({self.setting.width},): it "
                 f"belongs to another run or version; delete it to start again"
             )
         self._computing.resume = saved
@@ -256,6 +267,7 @@ class Simulation:
         if self._evaluation is not None:
             row = (self.federation.model if state is None else state.model).row
             assert row is not None
+            row = row[: self.n_params]
             before = time.perf_counter()
             measures |= self._evaluation.measure(row, state)
             self._evaluation_s += time.perf_counter() - before
@@ -297,6 +309,7 @@ def simulate(scenario: Scenario, method: str | Method = "hierfedavg", seed: int 
 
 
 def _looked_at(state: CloudRound) -> list[Model]:
-    """The models that are computed after a cloud round. Residuals, as each of them would keep all before it if it were not."""
+    """The models that are computed after a cloud round. Residuals and states, as each of them would keep all before it if it were
+    not."""
     shown = [state.model, *state.reported_models, *state.cluster_models, *state.device_models.values()]
-    return [*shown, *state.residuals]
+    return [*shown, *state.residuals, *state.states.values()]

@@ -47,15 +47,16 @@ class Speed:
         return work.samples / self.trained_s + work.evaluated / self.evaluated_s
 
 
-def measured_speed(simulation: "Simulation", n_workers: int | None = None, engine: str = "auto") -> Speed:
+def measured_speed(simulation: "Simulation", n_workers: int | None = None, engine: str = "auto", **where: Any) -> Speed:
     """How fast this machine trains and evaluates the model of a run, by a few steps on some of its samples; of a model of which
-    even a step takes long, by a single sample; of a huge one assumed."""
+    even a step takes long, by a single sample; of a huge one assumed. where: device and together of the torch engine."""
     dataset = simulation.dataset
     batch = int(min(simulation.scenario.training.batch_size, simulation.world.n_samples.max()))
     n_workers = n_workers or n_cores()
     some = np.arange(min(dataset.n_train, 2 * n_workers * batch))
     samples = Samples(dataset.inputs("train", some), dataset.y_train[some], simulation.setting.loss or dataset.loss)
-    return speed_of(simulation.setting.model, samples, batch, replace(simulation.rule, lr=1e-9), n_workers, engine)
+    rule = replace(simulation.rule, lr=1e-9)
+    return speed_of(simulation.setting.model, samples, batch, rule, n_workers, engine, **where)
 
 
 def speed_of(
@@ -66,6 +67,7 @@ def speed_of(
     n_workers: int,
     engine: str = "auto",
     clock: Callable[[], float] = time.perf_counter,
+    **where: Any,
 ) -> Speed:
     """As above, of any model and samples. clock: seconds, `time.process_time` where a busy machine should not count and there is
     one worker."""
@@ -73,9 +75,10 @@ def speed_of(
     if n_params > LARGE:
         usual = USUAL_FLOPS * n_workers / (6 * n_params)
         return Speed(trained_s=usual, evaluated_s=3 * usual, measured=False)
-    sample_s = _forward_s(model, samples.x[:1], clock)
-    if 3 * sample_s * batch > MEASURE_S:  # a step takes long: by what a single sample takes
-        return Speed(trained_s=n_workers / (3 * sample_s), evaluated_s=n_workers / sample_s, measured=True)
+    if _may_take_long(n_params, samples.x[:1], batch):
+        sample_s = _forward_s(model, samples.x[:1], clock)
+        if 3 * sample_s * batch > MEASURE_S:  # a step does take long: by what a single sample takes
+            return Speed(trained_s=n_workers / (3 * sample_s), evaluated_s=n_workers / sample_s, measured=True)
     n_clients = 2 * n_workers
     trained = np.arange(n_clients * batch) % len(samples.x)
     x, y = samples.x[trained], samples.y[trained]
@@ -90,7 +93,7 @@ def speed_of(
         loss=samples.loss,
         batch_size=batch,
     )
-    made, _ = make_engine(task, rule, 0, n_workers, engine)
+    made, _ = make_engine(task, rule, 0, n_workers, engine, **where)
     row = rows.to_row(model)[None]
     try:
         trained_s = evaluated_s = 0.0
@@ -114,6 +117,13 @@ def speed_of(
     return Speed(trained_s=n_trained / trained_s, evaluated_s=n_evaluated / evaluated_s, measured=True)
 
 
+def _may_take_long(n_params: int, sample: NDArray[Any], batch: int) -> bool:
+    """Whether a step would take seconds if every value of the model met every value of a sample, more than any does; where not,
+    there is nothing to try, and torch need not be loaded for it."""
+    n_inputs = sample.size if sample.dtype.names is None else sample.nbytes
+    return 6 * n_params * n_inputs * batch > 2 * USUAL_FLOPS
+
+
 def _forward_s(model: "AnyModel", x: NDArray[Any], clock: Callable[[], float]) -> float:
     """Seconds of a forward pass of one sample on one core."""
     import torch
@@ -135,9 +145,10 @@ def _forward_s(model: "AnyModel", x: NDArray[Any], clock: Callable[[], float]) -
 
 
 def real_run(
-    simulation: "Simulation", clock_s: float, n_workers: int | None = None, engine: str = "auto"
+    simulation: "Simulation", clock_s: float, n_workers: int | None = None, engine: str = "auto", **where: Any
 ) -> dict[str, Any]:
-    """Of a dry run that is over and took clock_s: what the real run takes, in seconds and bytes, with the terms."""
+    """Of a dry run that is over and took clock_s: what the real run takes, in seconds and bytes, with the terms. where: device
+    and together of the torch engine."""
     place = simulation.places[-1] if simulation.places else None
     found = estimate(
         simulation.scenario,
@@ -148,7 +159,7 @@ def real_run(
         steps=simulation.federation.steps_done,
         aggregators=None if place is None else int(place.topology.cover.any(axis=1).sum()),
     )
-    speed = measured_speed(simulation, n_workers, engine)
+    speed = measured_speed(simulation, n_workers, engine, **where)
     return {
         "seconds": clock_s + speed.seconds(found.work),
         "memory_bytes": found.memory_bytes,

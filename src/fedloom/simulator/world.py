@@ -13,6 +13,7 @@ from fedloom.protocol import Terms
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
 from fedloom.training.batches import steps_per_pass
+from fedloom.training.state import Layout
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -27,7 +28,9 @@ class World:
     cloud: as many as all cells together would). total_steps: if given, the local steps of a client in all: the last edge round
     and the last cloud round are shorter if they must be. model_bits: size of a model on air; coded_bits: of one that goes up and
     of one that goes down, where they are coded. lr: learning rate at a step of a model's history. trainable (P,): where a
-    model's row holds trained parameters, which noise is added to on a noisy link, and which are coded; None: everywhere.
+    model's row holds trained parameters, which noise is added to on a noisy link; None: everywhere. coded (P,): what is coded.
+    layout: of the states of a client rule, if there is one: rows then have shared states behind the model. trainings: models
+    that a client trains in a step.
     """
 
     fleet: Fleet
@@ -45,7 +48,19 @@ class World:
     total_steps: int | None = None
     lr: Callable[[int], float] = lambda step: 1.0
     trainable: NDArray[np.bool_] | None = None
+    coded: NDArray[np.bool_] | None = None
     coded_bits: tuple[float, float] | None = None
+    layout: Layout | None = None
+    trainings: int = 1
+
+    def step_s(self, snapshot: Snapshot) -> Floats:
+        """(K,) seconds of a local step, as predicted."""
+        return snapshot.step_seconds(self.batch_size, self.n_samples) * self.trainings
+
+    @property
+    def wide_bits(self) -> float:
+        """Of a model with the shared states of a client rule, as they are."""
+        return self.model_bits if self.layout is None else self.model_bits * self.layout.width / self.layout.n_values
 
     @property
     def model_bytes(self) -> int:
@@ -114,7 +129,8 @@ class CloudRound:
     features. group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far. up_s (K,): seconds a
     client needs to send its model to its aggregators. handovers: times a client changed its home. s_max: the bound on
     staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
-    residuals: what senders keep of models that are coded. last: no cloud round follows.
+    residuals: what senders keep of models that are coded. states: by client, what it keeps for a client rule. last: no cloud
+    round follows.
     """
 
     cloud_round: int
@@ -138,6 +154,7 @@ class CloudRound:
     between: bool = False
     device_models: Mapping[int, Model] = field(default_factory=dict)
     residuals: list[Model] = field(default_factory=list)
+    states: Mapping[int, Model] = field(default_factory=dict)
     costs: Mapping[str, list[str] | NDArray[np.generic]] = field(default_factory=dict)
 
     @property

@@ -19,21 +19,31 @@ def dropout_key(seed: int, client: int, step: int) -> int:
     return mix(mix(mix(seed ^ 0xD1B54A32D192ED03) ^ client) ^ step)
 
 
+def layer_key(key: int, layer: int) -> int:
+    """Of a step's key and a layer's number, the key of its masks as int32."""
+    return _signed(mix(key ^ (layer * _GOLDEN % 2**64)) & _MASK)
+
+
 class CounterDropout(nn.Module):
-    """Takes the place of nn.Dropout while an engine trains; `key` is set before every step."""
+    """Takes the place of nn.Dropout while an engine trains; `key` is set before every step. Where many clients train at once it
+    is that of the layer already (`layer_key`), a tensor () of int32, of which every client has its own."""
 
     def __init__(self, p: float, layer: int) -> None:
         super().__init__()
-        self.p, self.layer, self.key = p, layer, 0
+        self.p, self.layer = p, layer
+        self.key: int | torch.Tensor = 0
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x times 0 or 1 / (1 - p) in training, x itself otherwise."""
         if not self.training or self.p <= 0:
             return x
-        key = mix(self.key ^ (self.layer * _GOLDEN % 2**64)) & _MASK
-        element = torch.arange(x.numel(), dtype=torch.int32)
+        element = torch.arange(x.numel(), dtype=torch.int32, device=x.device)
+        if isinstance(self.key, int):
+            element.bitwise_xor_(layer_key(self.key, self.layer))
+        else:
+            element = element ^ self.key
         least = min(int(self.p * 2**32), _MASK)
-        keep = _mix32(element.bitwise_xor_(_signed(key))).bitwise_xor_(_signed(1 << 31)) >= least - 2**31
+        keep = _mix32(element).bitwise_xor_(_signed(1 << 31)) >= least - 2**31
         return x * keep.view_as(x).to(x.dtype).div_(1 - self.p)
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,24 @@ class Scores:
     def accuracy(self) -> NDArray[np.float64]:
         """(M,) share of samples that were right."""
         return np.asarray(self.correct.mean(axis=1))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WithState:
+    """What jobs of a client rule with state gave (fedloom.training.state): weighted sums (M, width) of rows with their shared
+    states, and the own states (J, kept) of the jobs' clients."""
+
+    sums: NDArray[np.float64]
+    own: Rows
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """An engine of a client rule with state. Rows that it evaluates may have shared states behind the model."""
+
+    def train_with_state(self, starts: Rows, jobs: Jobs, mix: Mix, own: Rows) -> WithState:
+        """As `train_average`, of rows (n, width), with the own states (J, kept) with which the jobs begin."""
+        ...
 
 
 class Engine(Protocol):

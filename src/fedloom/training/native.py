@@ -37,6 +37,7 @@ from fedloom.training.layers import (
     ReLU,
 )
 from fedloom.training.native_chain import numbered
+from fedloom.training.native_rule import called, numbers_of
 from fedloom.training.rule import LocalRule
 from fedloom.training.sums import Tree, block_size, summation_order
 
@@ -66,6 +67,14 @@ def load_build() -> ModuleType:
         raise Unsupported(f"FEDLOOM_NATIVE={wanted} asks for more than this processor can do ({best})")
     chosen = wanted or best
     return baseline if chosen == "baseline" else _import(chosen)
+
+
+def _why_small(build: str) -> str:
+    """In words, why the slowest build is used, if it is."""
+    if build != "baseline":
+        return ""
+    chosen = os.environ.get("FEDLOOM_NATIVE") == build
+    return " (as FEDLOOM_NATIVE says)" if chosen else " (this processor has no AVX2, with which it is faster)"
 
 
 def _import(build: str) -> ModuleType:
@@ -108,7 +117,7 @@ def _leaves(model: "AnyModel") -> list[Leaf]:
         return leaves_of(model)
     for layer in model.layers:
         if isinstance(layer, Block):
-            raise Unsupported(f"{type(layer).__name__} is not an nn.Sequential")
+            raise Unsupported(f"it has no layer {type(layer).__name__}")
     found: list[Leaf] = []
     n_dropouts = 0
     for name, leaf in model.leaves():
@@ -164,28 +173,30 @@ def _layer(layer: Plain, here: tuple[int, ...], dropout: int) -> tuple[list[floa
     return [number, c, h, w, *out, *kernel, *options], (out[0], out[1], out[2])
 
 
-def _refuse_unknown(task: Task, rule: LocalRule) -> None:
-    """Raise Unsupported if the task or the rule asks for what the kernels do not have."""
+def _refuse_unknown(task: Task) -> None:
+    """Raise Unsupported if the task asks for what the kernels do not have."""
+    if callable(task.loss):
+        raise Unsupported(f"it has no loss of your own ({called(task.loss)}), only cross-entropy and mse")
     if task.loss not in ("cross-entropy", "mse"):
-        named = task.loss if isinstance(task.loss, str) else "a function of your own"
-        raise Unsupported(f"its losses are cross-entropy and mse, not {named}")
+        raise Unsupported(f"it has no loss {task.loss}, only cross-entropy and mse")
+    if task.x_train.dtype.names is not None:
+        raise Unsupported(f"it takes one input, not several by name ({', '.join(task.x_train.dtype.names)})")
     if task.x_train.dtype != np.float32:
-        raise Unsupported("its inputs are numbers, not tokens or several by name")
-    if rule.optimiser is not None:
-        raise Unsupported("its optimiser is SGD")
+        raise Unsupported(f"it takes inputs that are float32 numbers, not tokens ({task.x_train.dtype})")
 
 
 class NativeEngine:
     """Trains and evaluates with the compiled kernels; see fedloom.training.engine for the contract.
 
-    Memory per thread: the values of one client's batch in every layer (about three times as much around a convolution), four
+    Memory per thread: the values of one client's batch in every layer (about three times as much around a convolution), five
     copies of the model at most, and four result rows; all but the rows is kept for the next call. Nothing is allocated while
     a client trains, except when its batch size changes.
     """
 
     def __init__(self, task: Task, rule: LocalRule, seed: int, n_workers: int | None = None) -> None:
         build = load_build()
-        _refuse_unknown(task, rule)
+        _refuse_unknown(task)
+        numbers = numbers_of(rule)
         layers = describe(task.model, task.x_train.shape[1:])
         self.task, self.rule = task, rule
         self.n_params = model_rows.n_values(task.model)
@@ -193,6 +204,7 @@ class NativeEngine:
             _check.whole("n_workers", n_workers)
         self.n_workers = n_workers or n_cores()
         self.build = build.__name__.rsplit("_", 1)[1]
+        self.why_build = _why_small(self.build)
         samples = np.concatenate([np.asarray(part, dtype=np.int64) for part in task.parts])
         first = np.cumsum([0, *(len(part) for part in task.parts)], dtype=np.int64)
         self._core = build.Engine(
@@ -206,7 +218,7 @@ class NativeEngine:
             min(task.batch_size, max(len(part) for part in task.parts)),  # a batch is at most all that a client has
             task.drop_last,
             seed,
-            [rule.weight_decay, rule.proximal, rule.momentum, rule.clip_norm or 0.0],
+            numbers,
         )
         self._test = (_flat(task.x_test), np.ascontiguousarray(task.y_test))
         self._train = (_flat(task.x_train), np.ascontiguousarray(task.y_train))

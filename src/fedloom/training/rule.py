@@ -1,6 +1,7 @@
-"""How a client trains: learning rate and its schedule, momentum, weight decay, proximal term, clipping.
+"""How a client trains: learning rate and its schedule, momentum, weight decay, proximal term, a rule with state, clipping.
 
     g_j = grad F(w_j; batch) + proximal (w_j - w_start)
+    g_j = what the client rule makes of it                    if there is one (fedloom.training.state)
     g_j = g_j min(1, clip_norm / (||g_j|| + 1e-6))            if clip_norm (as torch.nn.utils.clip_grad_norm_)
     m_j = momentum m_{j-1} + g_j + weight_decay w_j,  m_{-1} = 0   (as torch.optim.SGD, buffers fresh in every job)
     w_{j+1} = w_j - lr(t) m_j
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import _check
+from fedloom.training.state import ClientRule
 
 if TYPE_CHECKING:
     import torch
@@ -114,6 +116,7 @@ class LocalRule:
     proximal: float = 0.0
     clip_norm: float | None = None
     optimiser: Optimiser | None = None
+    client: ClientRule | None = None
 
     def __post_init__(self) -> None:
         _check.positive("lr", self.lr)

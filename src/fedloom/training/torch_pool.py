@@ -21,6 +21,8 @@ import torch
 from fedloom.training.heap import keep_memory
 from fedloom.training.orphans import end_with
 from fedloom.training.ring import CHUNK, RING, chunk_size
+from fedloom.training.state import Layout
+from fedloom.training.torch_states import train_with_state
 from fedloom.training.torch_sums import Entries, RangeSums, ranges
 from fedloom.training.torch_trainer import Trainer
 
@@ -30,11 +32,19 @@ Call = tuple[Any, ...]  # the name of a worker's method, and its arguments
 class Pool:
     """Forked workers, each with a pipe; start rows, result slots and sums in memory that all of them share."""
 
-    def __init__(self, trainer: Trainer, n_workers: int, n_params: int, *, n_starts: int, n_sums: int) -> None:
-        self.starts = _shared(n_starts, n_params, torch.float32)
-        self.slots = _shared(RING * n_workers * chunk_size(n_params), n_params, torch.float32)
-        self.sums = _shared(n_sums, n_params, torch.float64)
-        self.ranges = ranges(n_params, n_workers)
+    def __init__(
+        self, trainer: Trainer, n_workers: int, layout: Layout | None, n_starts: int, n_sums: int, n_own: int
+    ) -> None:
+        """layout: of a client rule with state, if there is one: rows of results then have own states behind them. Room for so
+        many start rows, sums and own states of clients."""
+        n_params = len(trainer.row)
+        width, kept = (n_params, 0) if layout is None else (layout.width, layout.kept)
+        self.room = n_starts, n_sums, n_own
+        self.starts = _shared(n_starts, width, torch.float32)
+        self.own = _shared(n_own, kept, torch.float32)
+        self.slots = _shared(RING * n_workers * chunk_size(n_params), width + kept, torch.float32)
+        self.sums = _shared(n_sums, width, torch.float64)
+        self.ranges = ranges(width, n_workers)
         self.pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
         self.closed = False
@@ -42,7 +52,7 @@ class Pool:
         for i, own in enumerate(self.ranges):
             ours, theirs = context.Pipe()
             # A worker must not hold the driver's ends, or it would not notice that the driver is gone.
-            worker = _Worker(trainer, self.starts, self.slots, self.sums, own, scratch=i)
+            worker = _Worker(trainer, layout, self, own, scratch=i)
             args = (theirs, [*self.pipes, ours], worker, os.getpid())
             process = context.Process(target=_work, args=args, daemon=True)
             with warnings.catch_warnings():
@@ -155,33 +165,35 @@ class _Awaited(NamedTuple):
 
 class _Worker:
     """What a worker does with its model and the shared memory. It trains in the slots themselves, so that no row is copied.
-    own: the columns that it adds up; scratch: the slot in which it evaluates."""
+    columns: those that it adds up; scratch: the slot in which it evaluates."""
 
     def __init__(
-        self,
-        trainer: Trainer,
-        starts: torch.Tensor,
-        slots: torch.Tensor,
-        sums: torch.Tensor,
-        own: tuple[int, int],
-        scratch: int,
+        self, trainer: Trainer, layout: Layout | None, memory: Pool, columns: tuple[int, int], scratch: int
     ) -> None:
-        self._trainer, self._starts, self._slots, self._sums, self._own = trainer, starts, slots, sums, own
+        self._trainer, self._layout, self._columns = trainer, layout, columns
+        self._n_params = len(trainer.row)
+        self._starts, self._own, self._slots, self._sums = memory.starts, memory.own, memory.slots, memory.sums
         self._scratch = scratch
         self._adding: RangeSums | None = None
 
-    def train(self, slot: int, jobs: list[list[int]]) -> list[int]:
-        """Jobs into slots from `slot` on; the clients whose models are not finite."""
+    def train(self, slot: int, jobs: list[list[int]], first: int) -> list[int]:
+        """Jobs into slots from `slot` on, with own states from the `first` on; the clients whose models are not finite."""
         diverged = []
-        for i, (start, client, *steps) in enumerate(jobs):
-            self._trainer.place(self._slots[slot + i])
-            if not self._trainer.train(self._starts[start], client, *steps):
-                diverged.append(client)
+        for i, (start, *job) in enumerate(jobs):
+            self._place(slot + i)
+            if self._layout is None:
+                finite = self._trainer.train(self._starts[start], *job)
+            else:
+                own = self._own[first + i]
+                finite, after = train_with_state(self._trainer, self._layout, self._starts[start], own, job)
+                self._slots[slot + i, self._n_params :] = after
+            if not finite:
+                diverged.append(job[0])
         return diverged
 
     def begin_sums(self, size: int, n_jobs: int) -> None:
         """So many rows will be added up."""
-        self._adding = RangeSums(*self._own, size, n_jobs)
+        self._adding = RangeSums(*self._columns, size, n_jobs)
 
     def add(self, found: list[tuple[int, Entries]]) -> None:
         """Its columns of the rows in some slots."""
@@ -195,8 +207,11 @@ class _Worker:
         self._adding = None
 
     def evaluate(self, m: int, split: str, low: int, high: int) -> Any:
-        self._trainer.place(self._slots[self._scratch])  # nothing is being trained meanwhile
-        return self._trainer.evaluate(self._starts[m], split, low, high)
+        self._place(self._scratch)  # nothing is being trained meanwhile
+        return self._trainer.evaluate(self._starts[m, : self._n_params], split, low, high)
+
+    def _place(self, slot: int) -> None:
+        self._trainer.place(self._slots[slot, : self._n_params])
 
 
 def _work(pipe: Connection, drivers_ends: list[Connection], worker: _Worker, parent: int) -> None:
@@ -239,6 +254,7 @@ def _shared(n: int, n_params: int, dtype: torch.dtype) -> torch.Tensor:
     """(n, P) in anonymous memory that forked processes share, taken when it is first written; freed with the last of them. Rows
     begin with a page: how values are aligned may decide how products are rounded."""
     per_page = mmap.PAGESIZE // dtype.itemsize
-    stride = -(-n_params // per_page) * per_page
-    memory = mmap.mmap(-1, max(1, dtype.itemsize * n * stride))
+    stride = max(1, -(-n_params // per_page)) * per_page
+    n = max(1, n)
+    memory = mmap.mmap(-1, dtype.itemsize * n * stride)
     return torch.frombuffer(memory, dtype=dtype, count=n * stride).view(n, stride)[:, :n_params]

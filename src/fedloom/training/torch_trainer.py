@@ -5,7 +5,7 @@ The tensors of the model are views of the vector, so that loading a start row an
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import nn
 from fedloom.training import losses
 from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
+from fedloom.training.devices import seed_generator
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Task
 from fedloom.training.in_place import relu_in_place
@@ -31,18 +32,19 @@ EVAL_BATCH = 500  # samples per forward pass in evaluation: fixed, because it de
 class Trainer:
     """One model bound to one vector, and the loops over mini-batches."""
 
-    def __init__(self, task: Task, rule: LocalRule, seed: int) -> None:
-        self.task, self.rule, self.seed = task, rule, seed
-        self.model = copy.deepcopy(as_module(task.model))  # engines may share a task
+    def __init__(self, task: Task, rule: LocalRule, seed: int, device: str = "cpu") -> None:
+        self.task, self.rule, self.seed, self.device = task, rule, seed, device
+        self.model = copy.deepcopy(as_module(task.model)).to(device)  # engines may share a task
         relu_in_place(self.model)
-        pool_by_channels(self.model)
+        if device == "cpu":
+            pool_by_channels(self.model)
         self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
         self._tensors = [tensor for _, tensor in model_rows.tensors(self.model)]
         self.params: list[torch.Tensor] = [p for p in self.model.parameters() if p.requires_grad]
-        self.x = {"train": as_tensors(task.x_train), "test": as_tensors(task.x_test)}
+        self.x = {"train": as_tensors(task.x_train, device), "test": as_tensors(task.x_test, device)}
         self.loss_of = losses.function(task.loss)
-        self.y = {"train": torch.from_numpy(task.y_train), "test": torch.from_numpy(task.y_test)}
+        self.y = {"train": torch.from_numpy(task.y_train).to(device), "test": torch.from_numpy(task.y_test)}
         self.parts = task.parts
 
     def place(self, row: torch.Tensor) -> None:
@@ -56,11 +58,24 @@ class Trainer:
 
     def train(self, start: torch.Tensor, client: int, n_steps: int, first_step: int, lr_step: int) -> bool:
         """Leave the trained model in `self.row`; say whether it is finite."""
+        self.row.copy_(start)
+        self.steps(client, n_steps, first_step, lr_step)
+        return math.isfinite(self.row.sum().item())
+
+    def steps(
+        self,
+        client: int,
+        n_steps: int,
+        first_step: int,
+        lr_step: int,
+        *,
+        change: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> None:
+        """Train what is in `self.row`. change: what a client rule makes of each gradient (P,)."""
         task, rule, params = self.task, self.rule, self.params
         model, x, y, part = self.model, self.x["train"], self.y["train"], self.parts[client]
         key = ((self.seed * 1_000_003 + client) * 1_000_003 + first_step) % 2**63
-        torch.default_generator.manual_seed(key)  # for modules that draw; torch.manual_seed takes longer than a step
-        self.row.copy_(start)
+        seed_generator(self.device, key)  # for modules that draw
         model.train()
         anchor = [p.detach().clone() for p in params] if rule.proximal else []
         velocity: list[torch.Tensor] = []
@@ -69,13 +84,15 @@ class Trainer:
         for j, (lr, positions) in enumerate(zip(rule.rates(lr_step, n_steps).tolist(), plan)):
             for layer in self.dropouts:
                 layer.key = dropout_key(self.seed, client, first_step + j)
-            index = torch.from_numpy(part[positions])
-            loss = self.loss_of(outputs(model, _picked(x, index)), y.index_select(0, index))
+            index = torch.from_numpy(part[positions]).to(self.device)
+            loss = self.loss_of(outputs(model, picked(x, index)), y.index_select(0, index))
             # gradients are not to be written: parameters may share one
             step: Sequence[torch.Tensor] = torch.autograd.grad(loss, params, allow_unused=True, materialize_grads=True)
             with torch.no_grad():
                 if rule.proximal:
                     step = torch._foreach_add(list(step), torch._foreach_sub(params, anchor), alpha=rule.proximal)
+                if change is not None:
+                    step = self._apart(change(self._flat(step)))
                 if rule.clip_norm is not None:
                     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(step))))
                     step = torch._foreach_mul(list(step), (rule.clip_norm / (norm + 1e-6)).clamp(max=1.0))
@@ -93,7 +110,6 @@ class Trainer:
                 else:
                     _step(optimiser, params, step, lr)
             del loss, step  # or the next step would need memory of its own
-        return math.isfinite(self.row.sum().item())
 
     def gradient(self, row: torch.Tensor, client: int) -> NDArray[np.float32]:
         """Gradient (P,) of the client's mean loss over all its samples, in evaluation mode; zero at buffers."""
@@ -103,13 +119,22 @@ class Trainer:
         x, y = self.x["train"], self.y["train"]
         total = [torch.zeros_like(p) for p in self.params]
         for low in range(0, len(part), EVAL_BATCH):
-            index = torch.from_numpy(part[low : low + EVAL_BATCH])
-            loss = self.loss_of(outputs(self.model, _picked(x, index)), y[index]) * (len(index) / len(part))
+            index = torch.from_numpy(part[low : low + EVAL_BATCH]).to(self.device)
+            loss = self.loss_of(outputs(self.model, picked(x, index)), y[index]) * (len(index) / len(part))
             grads = torch.autograd.grad(loss, self.params, allow_unused=True, materialize_grads=True)
             torch._foreach_add_(total, list(grads))
-        by_name = {id(p): g for p, g in zip(self.params, total)}
-        parts = [by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for _, t in model_rows.tensors(self.model)]
-        return torch.cat(parts).detach().numpy()
+        return self._flat(total).detach().cpu().numpy()
+
+    def _flat(self, of_params: Sequence[torch.Tensor]) -> torch.Tensor:
+        """(P,) of tensors for each parameter; zero at buffers."""
+        by_name = {id(p): g for p, g in zip(self.params, of_params)}
+        return torch.cat([by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for t in self._tensors])
+
+    def _apart(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """Tensors for each parameter of (P,)."""
+        parts = flat.split_with_sizes([t.numel() for t in self._tensors])
+        by_name = {id(t): part.view(t.shape) for t, part in zip(self._tensors, parts)}
+        return [by_name[id(p)] for p in self.params]
 
     def outputs(self, row: torch.Tensor, split: str) -> NDArray[np.float32]:
         """Outputs (n, outputs) on the whole split."""
@@ -118,7 +143,7 @@ class Trainer:
         with torch.inference_mode():
             x, n = self.x[split], len(self.y[split])
             found = [outputs(self.model, _between(x, a, a + EVAL_BATCH)) for a in range(0, n, EVAL_BATCH)]
-            return torch.cat(found).numpy()
+            return torch.cat(found).cpu().numpy()
 
     def evaluate(self, row: torch.Tensor, split: str, low: int, high: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
         """Sums over samples low..high-1 of (loss, mean squared error, mean absolute error), and what was right."""
@@ -128,21 +153,21 @@ class Trainer:
         with torch.inference_mode():
             for a in range(low, high, EVAL_BATCH):
                 b = min(a + EVAL_BATCH, high)
-                output = outputs(self.model, _between(self.x[split], a, b))
-                more, which = losses.scored(self.task.loss, output, self.y[split][a:b])
+                output = outputs(self.model, _between(self.x[split], a, b)).cpu()
+                more, which = losses.scored(self.task.loss, output, self.y[split][a:b].cpu())
                 sums += more
                 right.append(which)
         return sums, np.concatenate(right)
 
 
-def as_tensors(x: NDArray[Any]) -> Inputs:
+def as_tensors(x: NDArray[Any], device: str = "cpu") -> Inputs:
     """Inputs (n, ...) as a tensor, or several by name."""
     if x.dtype.names is None:
-        return torch.from_numpy(x)
-    return {name: torch.from_numpy(np.ascontiguousarray(x[name])) for name in x.dtype.names}
+        return torch.from_numpy(x).to(device)
+    return {name: torch.from_numpy(np.ascontiguousarray(x[name])).to(device) for name in x.dtype.names}
 
 
-def _picked(x: Inputs, index: torch.Tensor) -> Inputs:
+def picked(x: Inputs, index: torch.Tensor) -> Inputs:
     """Those of some samples."""
     if isinstance(x, torch.Tensor):
         return x.index_select(0, index)

@@ -26,7 +26,7 @@ nb::tuple loss_and_gradient64(const std::vector<std::vector<double>>& layers, lo
     worker.read_row(row.data());
     int stride;
     if (train_mode) {  // a step of size one without anything else moves the model by the gradient
-        worker.begin({0, 0, 0, 0});
+        worker.begin(Rule{});
         worker.step(x.data(), index.data(), n, {labels.data(), nullptr}, true, 1.0, 0);
         std::vector<double> after(n_row);
         worker.write_model(after.data());

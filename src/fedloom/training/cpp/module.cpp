@@ -16,10 +16,12 @@ class Engine {
         require(x.ndim() == 2 && long(x.shape(1)) == net_.n_features, "inputs must be (samples, features) of this network");
         require(samples.ndim() == 1, "samples must be a list");
         require(batch_size >= 1 && batch_size < (1 << 20), "batch_size must be at least 1");
-        require(rule.size() == 4, "a rule is weight decay, proximal term, momentum, clipping norm");
+        require(rule.size() == 4 || rule.size() == 8,
+                "a rule is weight decay, proximal term, momentum, clipping norm, and of Adam beta1, beta2, eps, decoupled");
         require(first.ndim() == 1 && first.shape(0) >= 1, "first must have one entry per client and one more");
         data_ = {x.data(), make_target(y, classify, long(x.shape(0)), &y_), classify, samples.data(), first.data(), batch_size, drop_last, seed};
         rule_ = {rule[0], rule[1], rule[2], rule[3]};
+        if (rule.size() == 8) rule_ = {rule[0], rule[1], rule[2], rule[3], rule[4], rule[5], rule[6], rule[7] != 0};
         require(first.data()[0] == 0 && std::size_t(first.data()[n_clients()]) == samples.shape(0), "first must end with the samples");
         for (std::size_t i = 0; i < samples.shape(0); ++i)
             require(samples.data()[i] >= 0 && std::size_t(samples.data()[i]) < x.shape(0), "a client's sample does not exist");

@@ -42,6 +42,9 @@ inline bool winograd_pays(const LayerSpec& s) {
 
 struct Rule {
     double weight_decay, proximal, momentum, clip_norm;  // clip_norm 0: no clipping
+    double beta1 = 0, beta2 = 0, eps = 0;                // of Adam; eps 0: SGD
+    bool decoupled = false;                              // Adam's decay works on the values (AdamW), not on the gradient
+    bool adam() const { return eps > 0; }
 };
 
 inline std::uint64_t mix64(std::uint64_t x) {  // splitmix64's finaliser: the source of batches and dropout
@@ -211,13 +214,15 @@ class Worker {
 
     void begin(const Rule& rule) {
         rule_ = rule;
-        emit_ = rule.clip_norm > 0 ? GRADIENT : rule.weight_decay || rule.proximal || rule.momentum ? FULL : PLAIN;
+        emit_ = rule.clip_norm > 0 || rule.adam() ? GRADIENT : rule.weight_decay || rule.proximal || rule.momentum ? FULL : PLAIN;
         if (rule.proximal) {
             start_.reset(net_.n_own);
             std::copy_n(own_.data, net_.n_own, start_.data);
         }
-        if (rule.momentum) velocity_.reset(net_.n_own);
+        if (rule.momentum || rule.adam()) velocity_.reset(net_.n_own);
+        if (rule.adam()) square_.reset(net_.n_own);
         first_ = true;
+        n_steps_ = 0;
     }
 
     // After the next step the samples x[index[0..n-1]] are needed.
@@ -240,10 +245,14 @@ class Worker {
         loss_gradient(index, target, classify, R(1) / batch);
         backward();
         if (emit_ == GRADIENT) {
-            clip();
-            emit_ = FULL;
-            apply(0, gradient_.data, net_.n_own);
-            emit_ = GRADIENT;
+            if (rule_.clip_norm > 0) clip();
+            if (rule_.adam())
+                adam(lr);
+            else {
+                emit_ = FULL;
+                apply(0, gradient_.data, net_.n_own);
+                emit_ = GRADIENT;
+            }
         }
         first_ = false;
     }
@@ -299,7 +308,7 @@ class Worker {
     std::vector<Lane> lane_;
     std::vector<Statistics> stat_;
     std::vector<const R*> samples_, next_;  // of the batch, where they lie, and of the one after it: for a wide first layer
-    Memory<R> own_, start_, velocity_, gradient_, total_, arena_, temp_, pack_, grads_;
+    Memory<R> own_, start_, velocity_, square_, gradient_, total_, arena_, temp_, pack_, grads_;
     Memory<R> input_points_, output_points_, filter_points_;  // see winograd.h
     Memory<Tap> taps_;
     Memory<Vec<R>> sums_;                                     // of gradients of filters, lanes apart
@@ -310,6 +319,7 @@ class Worker {
     Mode mode_ = TRAIN;
     R lr_ = 0;
     bool first_ = true;
+    long n_steps_ = 0;  // of Adam
     int batch_ = 0;
     std::uint64_t dropout_key_ = 0;
 
@@ -608,6 +618,27 @@ class Worker {
         }
         const R scale = R(std::min(1.0, rule_.clip_norm / (std::sqrt(sum) + 1e-6)));
         for (std::ptrdiff_t i = 0; i < net_.n_own; ++i) g[i] *= scale;
+    }
+
+    // A step of Adam along the gradient, as torch.optim.Adam and AdamW. Padding has no gradient, and stays as it is.
+    void adam(double lr) {
+        ++n_steps_;
+        const R own_share = R(1 - rule_.beta1), keep = R(rule_.beta2), square_share = R(1 - rule_.beta2), eps = R(rule_.eps);
+        const R size = R(lr / (1 - std::pow(rule_.beta1, double(n_steps_))));
+        const R root = R(std::sqrt(1 - std::pow(rule_.beta2, double(n_steps_))));
+        const R left = R(1 - lr * rule_.weight_decay);
+        for (std::ptrdiff_t i = 0; i < net_.n_own; i += L) {
+            Vec<R> now = load(own_.data + i), g = load(gradient_.data + i);
+            if (rule_.proximal && !(rule_.clip_norm > 0)) g += R(rule_.proximal) * (now - load(start_.data + i));
+            if (rule_.weight_decay && rule_.decoupled) now *= left;
+            if (rule_.weight_decay && !rule_.decoupled) g += R(rule_.weight_decay) * now;
+            Vec<R> mean = load(velocity_.data + i), square = keep * load(square_.data + i) + square_share * (g * g);
+            mean += own_share * (g - mean);
+            store(velocity_.data + i, mean);
+            store(square_.data + i, square);
+            for (int v = 0; v < L; ++v) square[v] = std::sqrt(square[v]);
+            store(own_.data + i, now - size * mean / (square / root + eps));
+        }
     }
 
     // Mean loss: outputs become their gradient, times `scale` (1 / samples). Padding lanes stay zero.
