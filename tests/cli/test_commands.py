@@ -121,7 +121,7 @@ def test_dry_runs_say_where_they_differ_and_check_their_options(here, monkeypatc
         (["run", "small.yaml", "-m", "fedprox:mu=.inf"], "mu must be a number of at least 0, got inf"),
         (["run", "small.yaml", "--seed", 2**70], "seed must be in 0..2^63-1"),
         (["run", "small.yaml", "--set", "..=3"], "a change must look like training.lr=0.05, got '..=3'"),
-        (["run", "small.yaml", "--set", "fleet.placement={kind: csv, path: nope.csv}"], "nope.csv cannot be read"),
+        (["run", "small.yaml", "--set", "fleet.table=nope.csv"], "there is no file nope.csv"),
         (["run", "small.yaml", "--out", "small.yaml"], "small.yaml is a file; --out must be a folder"),
         (["compare", "small.yaml", "--out", "small.yaml"], "cannot be written"),
         (["run", "."], ". is a directory; a scenario is a YAML file"),

@@ -117,7 +117,7 @@ def test_a_device_that_takes_no_part_has_no_head(plan, tmp_path):
 
 def test_a_plan_for_other_devices_is_refused(plan):
     planned = read_plan(plan)
-    chosen = scenario_of(planned, None, ["fleet.placement={kind: disc}", "fleet.n_devices=7"])
+    chosen = scenario_of(planned, None, ["fleet.placement={kind: disc}", "fleet.n_devices=7", "fleet.devices=null"])
     simulation = Simulation(chosen, method_of("hierfedavg", planned.clusters), dry_run=True)
     with pytest.raises(ValueError, match="the plan is for 6 devices, and the fleet has 7"):
         list(simulation.rounds())

@@ -1,7 +1,6 @@
 """Where devices and cells stand."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom.fleet import cells, placement
-from fedloom.gate import Refused
 from fedloom.radio import distances
 
 
@@ -213,35 +211,6 @@ def test_the_default_radius_gives_the_published_shares():
     assert (n_cells == 3).sum() * share == pytest.approx(3.09, abs=0.08)
 
 
-def test_read_csv(tmp_path):
-    file = tmp_path / "fleet.csv"
-    file.write_text("\ufeffx_m, y_m,speed,z_m\n1,2,30,0.5\n\n-4,5.5,6e1,0\n", encoding="utf-8")
-    positions, columns = placement.read_csv(file)
-    np.testing.assert_array_equal(positions, [[1, 2, 0.5], [-4, 5.5, 0]])
-    assert list(columns) == ["speed"]
-    np.testing.assert_array_equal(columns["speed"], [30, 60])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", r"line 1: expected a header with the columns x_m and y_m, got \[\]"),
-        ("x,y\n1,2\n", r"line 1: expected a header with the columns x_m and y_m, got \['x', 'y'\]"),
-        ("x_m,y_m,x_m\n1,2,3\n", r"line 1: column names must differ, got \['x_m'\] more than once"),
-        ("x_m,y_m\n", "expected one line per device after the header, got none"),
-        ("x_m,y_m\n1,2\n3\n", r"line 3: expected 2 columns \['x_m', 'y_m'\], got 1"),
-        ("x_m,y_m\n1,2\n3,far\n", "line 3, column y_m: expected a finite number, got 'far'"),
-        ("x_m,y_m\n1,\n", "line 2, column y_m: expected a finite number, got ''"),
-        ("x_m,y_m,speed\n1,2,nan\n", "line 2, column speed: expected a finite number, got 'nan'"),
-    ],
-)
-def test_a_bad_table_is_refused_by_file_line_and_column(tmp_path, text, message):
-    file = tmp_path / "fleet.csv"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=rf"fleet\.csv(, |: ){message}"):
-        placement.read_csv(file)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -275,8 +244,3 @@ def test_a_bad_table_is_refused_by_file_line_and_column(tmp_path, text, message)
 def test_nonsense_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_a_table_of_places_that_never_ends_is_not_begun():
-    with pytest.raises(Refused, match=r"/dev/zero.* is a device"):
-        placement.read_csv(Path("/dev/zero"))

@@ -324,15 +324,39 @@ def test_a_cell_too_high_for_its_radius_is_named():
         fleet(n_devices=4, cells=cell_settings, placement={"kind": "cells"})
 
 
-def test_a_table_of_devices(tmp_path):
+def test_a_table_says_where_devices_are_and_what_they_have(tmp_path):
     file = tmp_path / "fleet.csv"
-    file.write_text("x_m,y_m,speed\n0,0,5\n1000,10,6\n", encoding="utf-8")
-    place = {"kind": "csv", "path": str(file)}
-    table = fleet(n_devices=2, cells=LINE, placement=place)
-    assert table.snapshot(0).home.tolist() == [0, 1]
-    assert table.columns["speed"].tolist() == [5, 6]
-    with pytest.raises(ValueError, match=r"fleet\.csv has 2 devices, but n_devices is 3"):
-        fleet(n_devices=3, cells=LINE, placement=place)
+    file.write_text(
+        "id,x_m,y_m,z_m,tx_power_w,steps_per_s,up_bit_s\na,0,0,1,0.1,5,2e6\nb,300,0,2,0.01,20,4e6\n", encoding="utf-8"
+    )
+    radio, direct = {"kind": "radio"}, {"via": "direct", "up": {"kind": "radio"}, "down": {"kind": "radio"}}
+    settings = FleetSettings(table=str(file), device_device=radio, device_cloud=direct)
+    assert settings.n_devices == 2 and settings.devices.power_w == (0.1, 0.01)
+    assert FleetSettings.model_validate(settings.model_dump(mode="json")) == settings  # it holds what it needs
+    now = Fleet.from_settings(settings, 0).snapshot(0)
+    assert now.position_m.tolist() == [[0, 0, 1], [300, 0, 2]]
+    assert now.step_seconds(20, [40, 40]).tolist() == [0.2, 0.05]
+    assert now.cloud_up.rate_bit_s.tolist() == [2e6, 4e6] and now.cloud_up.power_w.tolist() == [0.1, 0.01]
+    alone = [
+        Fleet.from_settings(
+            FleetSettings(
+                n_devices=2,
+                placement={"kind": "coordinates", "positions_m": now.position_m.tolist()},
+                device_device={"kind": "radio", "power_w": watt},
+            ),
+            0,
+        ).snapshot(0)
+        for watt in (0.1, 0.01)
+    ]
+    for k, other in enumerate(alone):  # a device sends as if all had its power
+        assert now.d2d.rate_bit_s[k].tolist() == other.d2d.rate_bit_s[k].tolist()
+    assert now.d2d.rate_bit_s[0, 1] > now.d2d.rate_bit_s[1, 0]
+    assert (now.d2d_reports == now.d2d_reports.T).all()  # nobody is taken for a liar
+    with pytest.raises(ValueError, match=r"fleet\.csv has 2 devices, but n_devices is 3; leave n_devices out"):
+        FleetSettings(table=str(file), n_devices=3)
+    with pytest.raises(ValueError, match=r"power_w must have a number for each of 3 devices, got 1"):
+        FleetSettings(n_devices=3, devices={"power_w": [1.0]})
+    assert "devices" not in FleetSettings(n_devices=3).model_dump()  # so that runs are who they were
 
 
 def test_rectangles_and_squares_are_placed():

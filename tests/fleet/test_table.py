@@ -3,10 +3,13 @@
 import os
 
 import numpy as np
+import polars as pl
 import pytest
 
-from fedloom.fleet import placement
-from fedloom.fleet.table import EARTH_M, read_fleet, read_gradients
+from fedloom.fleet.gradients import read_gradients
+from fedloom.fleet.table import EARTH_M, FleetTable, read_fleet
+from fedloom.gate import parquet
+from fedloom.gate.child import Child
 
 
 @pytest.fixture
@@ -99,6 +102,12 @@ def test_a_fleet_across_the_date_line_is_not_torn_apart(table):
         (["id,x_m,y_m", "a,0,0", "b,0,0", "a,1,1"], "line 4: id 'a' was given to a device in line 2 already"),
         (["id,x_m,y_m", ",0,0"], "line 2: the device has no id"),
         (["x_m,y_m,steps_per_s,samples_per_s", "0,0,1,1"], "got both steps_per_s and samples_per_s"),
+        (
+            ["x_m,y_m,battery_j", "0,0,none"],
+            "line 2, column battery_j: expected a number above 0, or mains, got 'none'",
+        ),
+        (["x_m,y_m,battery_j,battery_wh", "0,0,1,1"], "got both battery_j and battery_wh"),
+        (["x_m,y_m,up_bit_s", "0,0,1e300"], r"column up_bit_s: expected a number in 1e-09..1e\+18, got '1e300'"),
         (["x_m,y_m,n_samples,label_0", "0,0,9,8"], "line 2: n_samples is 9, but the samples of all classes are 8"),
     ],
 )
@@ -159,8 +168,6 @@ def test_numbers_that_only_python_reads_are_refused(tmp_path, text):
     (tmp_path / "fleet.csv").write_text(f"x_m,y_m\n0,{text}\n")
     with pytest.raises(ValueError, match=r"line 2, column y_m: expected a number in -1e\+09..1e\+09, got"):
         read_fleet(tmp_path / "fleet.csv")
-    with pytest.raises(ValueError, match="line 2, column y_m: expected a finite number, got"):
-        placement.read_csv(tmp_path / "fleet.csv")
 
 
 def test_messages_show_one_line_of_a_large_table(tmp_path):
@@ -170,20 +177,18 @@ def test_messages_show_one_line_of_a_large_table(tmp_path):
         ",".join(f"c{i}" for i in range(4000)) + "\n1\n",
     ):
         (tmp_path / "fleet.csv").write_text(text)
-        for read in (read_fleet, placement.read_csv):
-            with pytest.raises(ValueError) as caught:
-                read(tmp_path / "fleet.csv")
-            assert len(str(caught.value)) < 700 and "\n" not in str(caught.value)
+        with pytest.raises(ValueError) as caught:
+            read_fleet(tmp_path / "fleet.csv")
+        assert len(str(caught.value)) < 700 and "\n" not in str(caught.value)
 
 
 def test_a_table_of_many_columns_is_refused_at_once(tmp_path):
     (tmp_path / "fleet.csv").write_text(",".join(f"c{i}" for i in range(100_000)))
-    for read in (read_fleet, placement.read_csv):
-        with pytest.raises(ValueError, match="100,000 columns; at most 4,096 are read"):
-            read(tmp_path / "fleet.csv")
+    with pytest.raises(ValueError, match="100,000 columns; at most 4,096 are read"):
+        read_fleet(tmp_path / "fleet.csv")
 
 
-@pytest.mark.parametrize("read", [read_fleet, placement.read_csv, lambda path: read_gradients(path, 3)])
+@pytest.mark.parametrize("read", [read_fleet, lambda path: read_gradients(path, 3)])
 def test_a_device_or_a_pipe_is_refused_at_once(tmp_path, read):
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "zero.csv").symlink_to("/dev/zero")
@@ -198,3 +203,41 @@ def test_gradients_that_declare_more_than_they_hold_cost_nothing(tmp_path):
     (tmp_path / "large.npy").write_bytes(data.replace(b"(2, 4), }           ", b"(2, 4000000000000),}"))
     with pytest.raises(ValueError, match=r"expected 64,000,000,000,000 bytes for \(2, 4000000000000\) float64, got 64"):
         read_gradients(tmp_path / "large.npy", 2)
+
+
+def as_parquet(tmp_path, **columns):
+    pl.DataFrame(columns, strict=False).write_parquet(tmp_path / "fleet.parquet")
+    return tmp_path / "fleet.parquet"
+
+
+def test_a_parquet_file_is_read_as_the_same_table(tmp_path, table):
+    lines = "id,lat,lon,tx_power_w,battery_wh,up_bit_s,capacity,candidate,label_a", "a,48.1,11.5,0.1,2,1e6,3,yes,4"
+    csv = read_fleet(table(*lines, "b,48.2,11.6,0.25,mains,2.5e6,1,no,0"))
+    columns = {"lat": [48.1, 48.2], "lon": [11.5, 11.6], "tx_power_w": [0.1, 0.25], "battery_wh": ["2", "mains"]}
+    columns |= {"up_bit_s": [1e6, 2.5e6], "capacity": [3, 1], "candidate": [True, False], "label_a": [4, 0]}
+    other = read_fleet(as_parquet(tmp_path, id=["a", "b"], **columns))
+    for name in FleetTable.__dataclass_fields__:
+        one, two = getattr(csv, name), getattr(other, name)
+        assert np.array_equal(one, two) if isinstance(one, np.ndarray) else one == two, name
+    assert csv.battery_j.tolist() == [7200, np.inf] and csv.up_bit_s.tolist() == [1e6, 2.5e6]
+
+
+def test_parquet_files_that_are_wrong_are_refused_with_the_same_words(tmp_path):
+    with Child(parquet.__name__) as child:  # one reader for all of them
+        refused_with_the_same_words(tmp_path, child)
+
+
+def refused_with_the_same_words(tmp_path, child):
+    for columns, message in (
+        ({"x_m": [0.0, None], "y_m": [0.0, 1.0]}, "row 2, column x_m: expected a number in .*, got ''"),
+        ({"x_m": [0.0], "y_m": ["far"]}, "row 1, column y_m: expected a number in .*, got 'far'"),
+        ({"x": [0.0], "x_m": [1.0], "y_m": [0.0]}, "its columns: every column must be there once, got x_m"),
+        ({"x_m": [[0.0]], "y_m": [0.0]}, r"column x_m: expected numbers, text, or true and false, got List"),
+        ({"x_m": [], "y_m": []}, "expected one row per device, got none"),
+        ({"a": [1]}, "its columns: expected the columns x_m and y_m"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_fleet(as_parquet(tmp_path, **columns), child)
+    (tmp_path / "junk.parquet").write_bytes(b"PAR1 this is none PAR1")
+    with pytest.raises(ValueError, match=r"junk.parquet: cannot be read as Parquet of 22 bytes"):
+        read_fleet(tmp_path / "junk.parquet", child)

@@ -17,7 +17,7 @@ from fedloom.methods.camu import by_contribution, in_turn
 from fedloom.methods.method import Allotment, Allotting
 from fedloom.mixing import Reports
 from fedloom.planning import Devices, Work, make_plan
-from fedloom.planning.ways import SERVER_W
+from fedloom.planning.costs import SERVER_W
 from fedloom.protocol import Barrier
 from fedloom.simulator import Simulation, make_method, scenario, simulate
 from fedloom.simulator.book import Model, settle

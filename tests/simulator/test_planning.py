@@ -18,10 +18,11 @@ from fedloom.planning import (
     missing_columns,
     predict,
 )
+from fedloom.planning.costs import SERVER_W, Prices
 from fedloom.planning.devices import label_gradients
 from fedloom.planning.head_search import choose_candidates
 from fedloom.planning.prediction import label_imbalance
-from fedloom.planning.ways import SERVER_W, exchange_of
+from fedloom.planning.ways import exchange_of
 from fedloom.protocol import Barrier
 from fedloom.radio import airtime_s
 from fedloom.simulator import make_method
@@ -172,8 +173,7 @@ def test_methods_see_the_links_that_a_plan_is_charged(seed):
 
     make_plan(devices, make_method("ltc").with_(group=group, edge=make_method("ddc").edge), WORK, rng)
     head = topology.host[topology.cover.argmax(axis=0)]
-    bits = dict.fromkeys(("up", "down"), 8.0 * WORK.model_bytes)
-    ways = exchange_of(devices, topology, head, np.ones(14, bool), bits)
+    ways = exchange_of(Prices(devices=devices, work=WORK), topology, head, np.ones(14, bool))
     own = np.arange(14)
     np.testing.assert_allclose(seen["link_s"][own, head], ways.client_up.seconds, rtol=1e-12)
     np.testing.assert_allclose(seen["link_s"][head, own], ways.client_down.seconds, rtol=1e-12)
@@ -261,7 +261,7 @@ def test_columns_that_would_help_go_by_what_the_method_needs():
     assert "how much the labels" in missing_columns(table, frozenset({Need.POSITIONS}), False)["label_<name>"]
     assert "clusters that know slow" in missing_columns(table, frozenset({Need.SPEEDS}), False)["steps_per_s"]
     full = replace(table, steps_per_s=np.ones(1), power_w=np.ones(1), capacity=np.ones(1), candidate=np.ones(1, bool),
-                   n_samples=np.ones(1), label_counts=np.ones((1, 2)))  # fmt: skip
+                   n_samples=np.ones(1), battery_j=np.ones(1), label_counts=np.ones((1, 2)))  # fmt: skip
     assert missing_columns(full, frozenset({Need.GRADIENTS}), True) == {}
     assert set(missing_columns(full, frozenset({Need.GRADIENTS}), False)) == {"--gradients"}
 

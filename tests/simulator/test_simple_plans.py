@@ -4,10 +4,11 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from scipy.optimize import linear_sum_assignment
 
 from fedloom.fleet.table import FleetTable
-from fedloom.planning import Work, devices_of, heads_in_the_middle, k_means_plans, make_plan
+from fedloom.planning import Prices, Work, devices_of, heads_in_the_middle, k_means_sweep, make_plan
 from fedloom.planning.simple_plans import GRID, STARTS, fewest_heads, numbers_of_clusters
 from fedloom.radio import distances
 from fedloom.simulator import make_method
@@ -105,27 +106,17 @@ def test_there_are_more_clusters_only_where_capacities_need_them_and_fewer_for_w
     assert middle(fleet(position[:1]), 1).size.tolist() == [1]
 
 
-def test_of_all_k_and_starts_the_fastest_and_the_most_frugal_are_taken():
+def test_every_k_and_start_is_counted_as_a_plan_is():
     devices = fleet(rng(3).uniform(-900, 900, (14, 2)), server=(2000.0, 0.0), power_w=rng(4).choice([0.01, 0.1], 14))
-    found = k_means_plans(devices, METHOD, WORK, rng(5))
-    assert found.tried == list(range(2, 15))  # a capacity of 10
-    random, plans = rng(5), []
-    for k in found.tried:
-        group = heads_in_the_middle(devices, k, n_starts=1)
-        plans += [make_plan(devices, METHOD.with_(group=group), WORK, random) for _ in range(STARTS)]
-    clustered = [plan for plan in plans if plan.n_clusters <= 7]
-    assert found.plans["k-means"].time_s == min(plan.time_s for plan in clustered)
-    frugal = found.plans.get("k-means by J", found.plans["k-means"])
-    assert frugal.ledger.total_j == min(plan.ledger.total_j for plan in clustered)
-
-
-def test_devices_by_themselves_are_no_clusters_and_stand_apart():
-    """Around a server that is near and far from each other, everybody by itself is fastest, and averages with nobody."""
-    angle = np.linspace(0, 2 * np.pi, 8, endpoint=False)
-    devices = fleet(500 * np.stack([np.cos(angle), np.sin(angle)], axis=1))
-    found = k_means_plans(devices, METHOD, WORK, rng())
-    assert found.plans["k-means"].n_clusters <= 4 and found.alone.n_clusters > 4
-    assert found.alone.time_s < found.plans["k-means"].time_s
+    found = k_means_sweep(Prices(devices=devices, work=WORK), rng(5))
+    numbers = list(range(2, 8))  # a capacity of 10, and no more than half
+    assert [g.figures.clusters for g in found] == [k for k in numbers for _ in range(STARTS)]
+    random = rng(5)
+    for k, grouped in zip(np.repeat(numbers, STARTS).tolist(), found):
+        plan = make_plan(devices, METHOD.with_(group=heads_in_the_middle(devices, k, n_starts=1)), WORK, random)
+        assert grouped.figures.seconds == plan.time_s and grouped.figures.worst_j == plan.joules.max()
+        assert grouped.figures.joules == pytest.approx(plan.ledger.total_j, rel=1e-12)
+        assert grouped.figures.bytes == plan.ledger.total_bytes
 
 
 def test_many_candidates_are_tried_on_a_grid():
@@ -136,3 +127,4 @@ def test_many_candidates_are_tried_on_a_grid():
     assert ratio.max() < 1.25
     some = replace(devices, candidate=np.arange(2500) < 90)
     assert numbers_of_clusters(some) == list(range(25, 91))
+    assert numbers_of_clusters(fleet(rng().uniform(size=(9, 2)))) == [1, 2, 3, 4]  # no more than half

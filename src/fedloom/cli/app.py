@@ -60,11 +60,21 @@ def _options(
 
 @app.command()
 def run(
-    scenario: ScenarioName,
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="SCENARIO", help="A name (see `fedloom list scenarios`) or a YAML file.")
+    ] = None,
     method: Annotated[
-        str,
-        typer.Option("--method", "-m", help="See `fedloom list methods`; options follow after colons: fedprox:mu=0.1."),
-    ] = "hierfedavg",
+        str | None,
+        typer.Option(
+            "--method",
+            "-m",
+            help="See `fedloom list methods`; options follow after colons: fedprox:mu=0.1 [hierfedavg, or a plan's].",
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="plan.json", help="Run what `fedloom plan` has written: its clusters, fleet and periods."),
+    ] = None,
     seed: Annotated[
         int, typer.Option(min=0, help="Decides data partition, placement, links, batches: everything random.")
     ] = 0,
@@ -108,6 +118,7 @@ def run(
     run_once(
         scenario,
         method,
+        plan,
         seed,
         changes,
         folder,
@@ -203,9 +214,17 @@ def plan(
         Path,
         typer.Argument(metavar="FLEET.csv", help="A line per device: x_m,y_m or latitude,longitude; see docs/plan.md."),
     ],
+    figure: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="FIGURE",
+            help="seconds, joules, bytes, battery, balance or mix: the best plan for it [seconds].",
+        ),
+    ] = None,
     method: Annotated[
-        str, typer.Option("--method", "-m", help="ddc, geographic, ltc, ...: who clusters with whom.")
-    ] = "ddc",
+        str | None, typer.Option("--method", "-m", help="ddc, geographic, ltc, ...: plan as a method does instead.")
+    ] = None,
     server: Annotated[
         str | None, typer.Option(metavar="X,Y", help="Position like the devices' [the middle of the fleet].")
     ] = None,
@@ -233,18 +252,31 @@ def plan(
         ),
     ] = False,
     bandwidth_hz: Annotated[float, typer.Option(help="Of every link.")] = 1e6,
+    leave_out: Annotated[
+        bool, typer.Option("--leave-out", help="Plan without the devices that nothing reaches, and name them.")
+    ] = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="plan.json", help="An earlier plan: who can stay where it put them does, see --moves."),
+    ] = None,
+    moves: Annotated[
+        float, typer.Option(min=0, max=1, help="With --keep: most devices that may change their head, as a share.")
+    ] = 0.1,
+    rotate: Annotated[
+        bool, typer.Option("--rotate", help="Let heads take turns, so that batteries last longer.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random in the search.")] = 0,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the plan [plans/FLEET-METHOD].")
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for the plan [plans/FLEET-FIGURE].")
     ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Plan a fleet from a table: clusters, heads, and seconds, joules and bytes of a round. No training."""
-    from fedloom.cli.plan import plan_fleet
+    from fedloom.cli.plan import Asked, plan_fleet
 
-    plan_fleet(
-        fleet,
+    asked = Asked(
+        figure=figure,
         method=method,
         server=server,
         gradients=gradients,
@@ -257,11 +289,13 @@ def plan(
         candidates=candidates,
         exact=exact,
         bandwidth_hz=bandwidth_hz,
+        leave_out=leave_out,
+        keep=keep,
+        moves=moves,
+        rotate=rotate,
         seed=seed,
-        folder=folder,
-        as_json=as_json,
-        quiet=quiet,
     )
+    plan_fleet(fleet, asked, folder, as_json=as_json, quiet=quiet)
 
 
 @app.command()

@@ -12,8 +12,9 @@ from fedloom.cli.show import amount, notes, out, seconds
 
 
 def run_once(
-    scenario: str,
-    method: str,
+    scenario: str | None,
+    method: str | None,
+    plan: Path | None,
     seed: int,
     changes: list[str],
     folder: Path | None,
@@ -38,14 +39,13 @@ def run_once(
     from fedloom.cli.limits import guarded
     from fedloom.cli.live import watching
     from fedloom.gate.names import folder_name
-    from fedloom.simulator import scenario as read_scenario
     from fedloom.simulator.estimate import estimate
     from fedloom.simulator.refusing import refuse_full_disk
     from fedloom.simulator.speed import real_run
 
-    chosen = read_scenario(scenario, changes)
+    chosen, made, method = _asked(scenario, method, plan, changes)
     on = {"device": device, "together": together}
-    simulation = _set_up(chosen, method, seed, data_folder, workers, engine, on, ray, dry_run)
+    simulation = _set_up(chosen, made, seed, data_folder, workers, engine, on, ray, dry_run)
     where = folder or Path("runs") / f"{folder_name(chosen.name)}-{folder_name(method)}-s{seed}"
     if not dry_run:
         refuse_full_disk(estimate(chosen, simulation.method, model=simulation.setting.model), where)
@@ -77,9 +77,24 @@ def run_once(
         _note(warnings)
 
 
+def _asked(scenario: str | None, method: str | None, plan: Path | None, changes: list[str]) -> tuple[Any, Any, str]:
+    """Scenario, method, and how that is called in the record."""
+    from fedloom.simulator import make_method
+    from fedloom.simulator import scenario as read_scenario
+
+    if plan is not None:
+        from fedloom.cli.run_plan import plan_to_run
+
+        return plan_to_run(plan, scenario, method, changes)
+    if scenario is None:
+        raise ValueError("give a scenario (see `fedloom list scenarios`), or a plan with --plan plan.json, or both")
+    name = method or "hierfedavg"
+    return read_scenario(scenario, changes), make_method(name), name
+
+
 def _set_up(
     scenario: Any,
-    method: str,
+    method: Any,
     seed: int,
     data_folder: Path | None,
     workers: int | None,
@@ -89,7 +104,7 @@ def _set_up(
     dry_run: bool,
 ) -> Any:
     """The simulation, with an engine on this machine or on a Ray cluster. on: device and together of the torch engine."""
-    from fedloom.simulator import Simulation, make_method
+    from fedloom.simulator import Simulation
 
     if ray is not None and on != {"device": "cpu", "together": None}:
         raise ValueError(
@@ -102,7 +117,7 @@ def _set_up(
         trained_by = on_ray(ray, workers, engine)
     return Simulation(
         scenario,
-        make_method(method),
+        method,
         seed,
         directory=None if data_folder is None else str(data_folder),
         n_workers=workers,

@@ -3,41 +3,67 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import typer
 
 from fedloom.cli.plan_output import say
+from fedloom.cli.plan_rivals import K_MEANS
 from fedloom.cli.show import progress
 from fedloom.gate.names import folder_name
 
-K_MEANS = "k-means"
-BUDGETS = {"camu": "camu_ungated"}  # methods that get the energy of another as their budget
 STAGES = ("reading", "choosing heads and clusters", "comparing", "drawing")
 
 
-def plan_fleet(
-    file: Path,
-    *,
-    method: str,
-    server: str | None,
-    gradients: Path | None,
-    model_bytes: int | None,
-    model: str | None,
-    local_steps: int,
-    edge_rounds: int,
-    alpha: float | None,
-    capacity: int | None,
-    candidates: int | None,
-    exact: bool,
-    bandwidth_hz: float,
-    seed: int,
-    folder: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The options of the command."""
+
+    figure: str | None
+    method: str | None
+    server: str | None
+    gradients: Path | None
+    model_bytes: int | None
+    model: str | None
+    local_steps: int
+    edge_rounds: int
+    alpha: float | None
+    capacity: int | None
+    candidates: int | None
+    exact: bool
+    bandwidth_hz: float
+    leave_out: bool
+    keep: Path | None
+    moves: float
+    rotate: bool
+    seed: int
+
+    def checked(self) -> "Asked":
+        """With a figure or a method, one of the two."""
+        from fedloom.planning.objectives import OBJECTIVES
+
+        of_ddc = self.gradients is not None or self.alpha is not None or self.candidates is not None or self.exact
+        if self.figure is not None and self.method is not None:
+            raise ValueError(
+                "--for searches the best plan for a figure and --method plans as a method does; leave out one of them"
+            )
+        if self.figure is not None and self.figure not in OBJECTIVES:
+            raise ValueError(f"--for must be one of {', '.join(OBJECTIVES)}; got {self.figure!r}")
+        if self.figure is not None and of_ddc:
+            raise ValueError("--gradients, --alpha, --candidates and --exact are for --method ddc; leave out --for")
+        if self.keep is not None and (self.method is not None or of_ddc):
+            raise ValueError("--keep is for --for: methods plan as they do, whatever was before")
+        if self.figure is None and self.method is None:
+            return replace(self, method="ddc") if of_ddc else replace(self, figure="seconds")
+        return self
+
+
+def plan_fleet(file: Path, options: Asked, folder: Path | None, *, as_json: bool, quiet: bool) -> None:
     """Read, plan, compare, write, say."""
+    asked = options.checked()
     with progress(quiet) as bar:
         task = bar.add_task(STAGES[0], total=len(STAGES), figures="")
 
@@ -47,29 +73,24 @@ def plan_fleet(
         def watch(figures: str) -> None:
             bar.update(task, figures=figures)
 
+        from fedloom.cli.plan_rivals import compared
         from fedloom.record.plan_files import write_plan
         from fedloom.record.plan_tables import summary
 
-        where = folder or Path("plans") / folder_name(f"{file.stem}-{method.partition(':')[0]}")
+        where = folder or Path("plans") / folder_name(f"{file.stem}-{asked.figure or _name(asked.method)}")
         if where.exists() and not where.is_dir():
             raise ValueError(f"{where} is a file; --out is the folder for the plan")
-        size, model_words, fleet = _read(file, server, gradients, capacity, bandwidth_hz, model_bytes, model)
+        size, model_words, fleet = _read(file, asked)
+        work = _work(size, asked.local_steps, asked.edge_rounds)
         stage(STAGES[1])
-        chosen, own = _method(
-            method,
-            fleet.devices,
-            alpha,
-            candidates,
-            exact,
-            lambda k, objective: watch(f"{k} heads, objective {objective:.4f}"),
-        )
-        work = _work(size, local_steps, edge_rounds, chosen.coding)
-        _check_reached(fleet, work)
-        plan, sweep = _plan(fleet, chosen, work, seed, watch)
-        stage(STAGES[2])
+        if asked.method is not None:
+            work = work.coded(_without_coding(asked.method)[1])
+        made = (_optimised if asked.figure is not None else _by_method)(fleet, asked, work, watch)
         model_words = "; ".join(filter(None, [model_words, _coded_words(work)]))
-        said = _assumptions(fleet.table, server, model_words, chosen, own, fleet.devices.link.bandwidth_hz)
-        planned = _compared(file.stem, fleet, chosen, work, seed, plan, sweep, said, exact)
+        _refuse_endless(fleet, made.plan, work)
+        stage(STAGES[2])
+        said = _assumptions(fleet.table, asked.server, model_words, made, asked.bandwidth_hz)
+        planned = compared(file.stem, fleet, made, work, asked.seed, said, asked.exact, asked.rotate, watch)
         stage(STAGES[3])
         files = write_plan(planned, where)
         bar.update(task, description="planned", completed=len(STAGES))
@@ -79,156 +100,132 @@ def plan_fleet(
         say(planned, files, quiet)
 
 
+def _name(method: str | None) -> str:
+    return (method or "").partition(":")[0]
+
+
 class _Fleet(NamedTuple):
-    """The table, the devices in it, and whether their gradients are known."""
+    """The table, the devices in it, whether their gradients are known, and who was left out, in words."""
 
     table: Any
     devices: Any
     with_gradients: bool
+    without: tuple[str, ...] = ()
 
 
-def _read(
-    file: Path,
-    server: str | None,
-    gradients: Path | None,
-    capacity: int | None,
-    bandwidth_hz: float,
-    model_bytes: int | None,
-    model: str | None,
-) -> tuple[int, str, _Fleet]:
-    """Bytes of a model, where that comes from, and the fleet."""
-    import numpy as np
-
-    from fedloom.fleet.table import read_fleet, read_gradients
-    from fedloom.planning import devices_of
+def _read(file: Path, asked: Asked) -> tuple[int, str, _Fleet]:
+    """Bytes of a model, where that comes from, and the fleet; a device that hears nobody is refused, or left out."""
+    from fedloom.fleet.gradients import read_gradients
+    from fedloom.fleet.table import read_fleet
+    from fedloom.planning.link_budget import DAY_S, lonely_devices
+    from fedloom.record import plan_words
 
     table = read_fleet(file)
-    rows = None if gradients is None else read_gradients(gradients, table.n_devices)
-    if capacity is not None and table.capacity is not None:
+    rows = None if asked.gradients is None else read_gradients(asked.gradients, table.n_devices)
+    if asked.capacity is not None and table.capacity is not None:
         raise ValueError(f"{file} has a column capacity already; leave out --capacity or the column")
-    place = np.asarray(table.position_m.mean(axis=0)) if server is None else table.to_metres(_point(server))
-    devices = devices_of(table, place, capacity=capacity, gradients=rows, bandwidth_hz=bandwidth_hz)
-    size, model_words = _model_bytes(model_bytes, model, len(table.labels))
-    return size, model_words, _Fleet(table, devices, rows is not None)
+    size, model_words = _model_bytes(asked.model_bytes, asked.model, len(table.labels))
+    without: list[str] = []
+    while True:
+        devices = _devices(table, asked, rows)
+        lonely = lonely_devices(devices, 8.0 * size, DAY_S)
+        if not lonely:
+            break
+        if not asked.leave_out or len(lonely) == devices.n:
+            raise ValueError(plan_words.lonely_words(table.ids, lonely, devices, size))
+        without += plan_words.left_out_words(table.ids, lonely)
+        keep = ~np.isin(np.arange(devices.n), [link.device for link in lonely])
+        table, rows = table.only(keep), None if rows is None else rows[keep]
+    return size, model_words, _Fleet(table, devices, rows is not None, tuple(without))
 
 
-def _work(model_bytes: int, local_steps: int, edge_rounds: int, coding: Any) -> Any:
+def _devices(table: Any, asked: Asked, rows: Any) -> Any:
+    from fedloom.planning import devices_of
+
+    middle = np.asarray(table.position_m.mean(axis=0))
+    place = middle if asked.server is None else table.to_metres(_point(asked.server))
+    return devices_of(table, place, capacity=asked.capacity, gradients=rows, bandwidth_hz=asked.bandwidth_hz)
+
+
+def _work(model_bytes: int, local_steps: int, edge_rounds: int) -> Any:
     from fedloom.planning import Work
 
-    return Work(model_bytes=model_bytes, local_steps=local_steps, edge_rounds=edge_rounds).coded(coding)
+    return Work(model_bytes=model_bytes, local_steps=local_steps, edge_rounds=edge_rounds)
 
 
-def _largest(work: Any) -> int:
-    """Bytes of what is sent of a model, in the direction in which these are more."""
-    return int(max(work.up_bytes, work.down_bytes))
+class Made(NamedTuple):
+    """The plan, by which method (own: it goes by the fleet's capacities and candidates), the plans of k-means, what was asked
+    for (None: a method) and the best plan for single numbers of clusters."""
+
+    plan: Any
+    method: Any
+    own: bool
+    sweep: Any
+    objective: Any = None
+    by_number: Any = ()
 
 
-def _check_reached(fleet: _Fleet, work: Any) -> None:
-    """Refuse a fleet with a device that hears nobody."""
-    from fedloom.planning import lonely_devices
-    from fedloom.planning.link_budget import DAY_S
-    from fedloom.record import plan_words
-
-    if lonely := lonely_devices(fleet.devices, 8.0 * _largest(work), DAY_S):
-        raise ValueError(plan_words.lonely_words(fleet.table.ids, lonely, fleet.devices, _largest(work)))
-
-
-def _plan(fleet: _Fleet, chosen: Any, work: Any, seed: int, watch: Callable[[str], None]) -> tuple[Any, Any]:
-    """The plan, refused if one of its links never ends, and those of k-means."""
+def _optimised(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], None]) -> Made:
+    """The best plan for what is asked for, near an earlier one if that is to be kept."""
     from fedloom._random import stream
-    from fedloom.planning import k_means_plans, make_plan, weak_links
-    from fedloom.planning.link_budget import DAY_S
-    from fedloom.record import plan_words
+    from fedloom.planning import Prices, kept_plan, optimise, predict, topology_of
     from fedloom.simulator import make_method
 
-    devices, near = fleet.devices, make_method("geographic").with_(name=K_MEANS)
-    sweep = k_means_plans(devices, near, work, stream(seed, "plan"), lambda k: watch(f"k-means, {k} clusters"))
-    plan = sweep.plans[K_MEANS] if chosen.name == K_MEANS else make_plan(devices, chosen, work, stream(seed, "plan"))
-    if weak := weak_links(devices, plan, 8.0 * _largest(work), DAY_S):
-        raise ValueError(plan_words.refusal_words(fleet.table.ids, weak, plan, _largest(work)))
-    return plan, sweep
+    devices = fleet.devices
+    prices = Prices(devices=devices, work=work)
+    found = optimise(prices, asked.figure or "", stream(asked.seed, "plan"), watch)
+    if asked.keep is not None:
+        watch("as much as asked for of the earlier plan")
+        old = _kept(asked.keep, fleet.table)
+        best = kept_plan(prices, found, old, round(asked.moves * devices.n), stream(asked.seed, "keep"))
+        found = replace(found, best=best, by_number=[])
+    method = make_method("geographic").with_(name=f"for {asked.figure}")
+    plan = predict(devices, method, topology_of(found.best.head, devices), work)
+    return Made(plan, method, True, found.sweep, found.objective, tuple(g.figures for g in found.by_number))
 
 
-def _compared(
-    title: str, fleet: _Fleet, chosen: Any, work: Any, seed: int, plan: Any, sweep: Any, said: list[str], exact: bool
-) -> Any:
-    """The plan beside simple ones, with what a reader should know. said: what was assumed."""
+def _kept(file: Path, table: Any) -> Any:
+    """(K,) the head of each device in an earlier plan; -1 if it was not there, had none, or its head is gone."""
+    from fedloom.deployment.plans import read_plan
+
+    planned = read_plan(file)
+    number = {name: k for k, name in enumerate(table.ids)}
+    before = dict(zip(planned.ids, planned.clusters.head))
+    heads = [before.get(name, -1) for name in table.ids]
+    return np.array([number.get(planned.ids[head], -1) if head >= 0 else -1 for head in heads], dtype=np.int64)
+
+
+def _by_method(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], None]) -> Made:
+    """The plan as a method has it."""
     from fedloom._random import stream
-    from fedloom.planning import make_plan, missing_columns
-    from fedloom.record import plan_words
-    from fedloom.record.plan_tables import Planned
-    from fedloom.simulator import make_method
+    from fedloom.planning import Prices, k_means_sweep, make_plan, predict, topology_of
 
-    table, devices, with_gradients = fleet
-    others = _simple_plans(devices, chosen, plan, work, sweep, seed)
-    simple = tuple(others)
-    if chosen.name in BUDGETS:
-        comparable = make_plan(devices, make_method(BUDGETS[chosen.name]), work, stream(seed, "plan"))
-        others[comparable.name] = comparable
-    proof = [plan_words.proof_words(plan, int(devices.candidate.sum()))] if exact else []
-    return Planned(
-        title=title,
-        table=table,
-        devices=devices,
-        work=work,
-        seed=seed,
-        plan=plan,
-        others=others,
-        missing=missing_columns(table, chosen.needs, with_gradients),
-        notes=[*proof, *said, *_remarks(table, devices, chosen, plan, others, sweep)],
-        simple=simple,
-        warnings=_slow_links(table.ids, devices, plan, others, 8.0 * _largest(work)),
+    devices, seed = fleet.devices, asked.seed
+    chosen, own = _method(asked, devices, lambda k, objective: watch(f"{k} heads, objective {objective:.4f}"))
+    sweep = k_means_sweep(
+        Prices(devices=devices, work=work), stream(seed, "plan"), lambda k: watch(f"k-means, {k} clusters")
     )
+    if chosen.name == K_MEANS:
+        best = min(sweep, key=lambda g: (g.figures.seconds, g.figures.joules))
+        return Made(predict(devices, chosen, topology_of(best.head, devices), work), chosen, own, sweep)
+    return Made(make_plan(devices, chosen, work, stream(seed, "plan")), chosen, own, sweep)
 
 
-def _simple_plans(devices: Any, chosen: Any, plan: Any, work: Any, sweep: Any, seed: int) -> dict[str, Any]:
-    """What anybody would try first: everybody to the server, the nearest heads, k-means over all k."""
-    from fedloom._random import stream
-    from fedloom.planning import heads_in_the_middle, make_plan
-    from fedloom.simulator import make_method
-
-    others = {}
-    if plan.topology.kind == "head":
-        flat, near = make_method("fedavg").with_(name="flat"), make_method("geographic")
-        others["flat"] = make_plan(devices, flat, work, stream(seed, "plan"))
-        if chosen.name != near.name:
-            near = near.with_(group=heads_in_the_middle(devices, plan.n_clusters))
-            others[near.name] = make_plan(devices, near, work, stream(seed, "plan"))
-    return others | {name: one for name, one in sweep.plans.items() if name != chosen.name}
-
-
-def _remarks(table: Any, devices: Any, chosen: Any, plan: Any, others: dict[str, Any], sweep: Any) -> list[str]:
-    """What a reader of the plan should know of it."""
+def _refuse_endless(fleet: _Fleet, plan: Any, work: Any) -> None:
+    """Refuse a plan if one of its links never ends."""
+    from fedloom.planning import weak_links
+    from fedloom.planning.link_budget import DAY_S
     from fedloom.record import plan_words
 
-    said = [_tried(sweep)]
-    if chosen.cloud.uplink is not None:
-        said.append(plan_words.in_turn_words(plan))
-    said += _warnings_of_heads(table, devices, plan, others.get(BUDGETS.get(chosen.name, "")))
-    for one in (plan, *others.values()):
-        if over := int(one.topology.notes.get("over_capacity", 0)):
-            said.append(
-                f"{one.name}: {over} of {one.n_clusters} heads get more devices than their capacity; all candidates "
-                "together have no room for everybody"
-            )
-    if plan.topology.notes.get("candidates") == plan.n_clusters < devices.candidate.sum():
-        said.append(f"all {plan.n_clusters} devices considered became heads; --candidates lets it look at more")
-    if table.label_counts is not None and not devices.labels_tell and devices.gradients is None:
-        said.append("the labels are alike for all classes everywhere, or there are none, so they play no part")
-    return said
+    largest = max(work.up_bytes, work.down_bytes)
+    if weak := weak_links(fleet.devices, plan, 8.0 * largest, DAY_S):
+        raise ValueError(plan_words.refusal_words(fleet.table.ids, weak, plan, largest))
 
 
-def _method(
-    text: str,
-    devices: Any,
-    alpha: float | None,
-    candidates: int | None,
-    exact: bool,
-    watch: Callable[[int, float], None],
-) -> tuple[Any, bool]:
+def _method(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> tuple[Any, bool]:
     """The method, and whether it goes by the fleet's capacities and candidates."""
-    text, coding = _without_coding(text)
-    chosen, own = _uncoded(text, devices, alpha, candidates, exact, watch)
+    text, coding = _without_coding(asked.method or "")
+    chosen, own = _uncoded(replace(asked, method=text), devices, watch)
     return chosen.with_(coding=coding), own
 
 
@@ -242,23 +239,21 @@ def _without_coding(text: str) -> tuple[str, Any]:
     return ":".join([name, *(option for option in given if option not in coded)]), coding
 
 
-def _uncoded(
-    text: str,
-    devices: Any,
-    alpha: float | None,
-    candidates: int | None,
-    exact: bool,
-    watch: Callable[[int, float], None],
-) -> tuple[Any, bool]:
+def _uncoded(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> tuple[Any, bool]:
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
     from fedloom.planning import heads_by_data_and_distance, heads_in_the_middle
     from fedloom.planning.head_search import DATA_WEIGHT
     from fedloom.simulator import make_method
 
+    text, alpha, candidates, exact = asked.method or "", asked.alpha, asked.candidates, asked.exact
     name, _, options = text.partition(":")
     if name == K_MEANS and options:
         raise ValueError(f"k-means in a plan tries all numbers of clusters and has no options; got {options!r}")
+    if name == "camu":  # a real radio has its power, and all joules count
+        said = {option.partition("=")[0] for option in options.split(":")}
+        more = [f"{option}=true" for option in ("own_power", "link_energy") if option not in said]
+        text = ":".join([name, *filter(None, options.split(":")), *more])
     chosen = make_method("geographic" if name == K_MEANS else text)
     if name == "ddc":
         if options:
@@ -278,6 +273,14 @@ def _uncoded(
         n_clusters = heads_for(devices.n, None, int(devices.capacity[devices.candidate].max()))
         return chosen.with_(group=heads_in_the_middle(devices, n_clusters)), True
     return chosen, False
+
+
+def _coded_words(work: Any) -> str:
+    from fedloom.record.plan_words import si
+
+    if work.coded_bytes is None:
+        return ""
+    return f"of a model {si(work.up_bytes, 'B')} go up and {si(work.down_bytes, 'B')} down, coded, in all plans"
 
 
 def _point(text: str) -> tuple[float, float]:
@@ -311,18 +314,8 @@ def _model_bytes(n_bytes: int | None, name: str | None, n_classes: int) -> tuple
     )
 
 
-def _coded_words(work: Any) -> str:
-    from fedloom.record.plan_words import si
-
-    if work.coded_bytes is None:
-        return ""
-    return f"of a model {si(work.up_bytes, 'B')} go up and {si(work.down_bytes, 'B')} down, coded, in all plans"
-
-
-def _assumptions(
-    table: Any, server: str | None, model_words: str, method: Any, own: bool, bandwidth_hz: float
-) -> list[str]:
-    said = []
+def _assumptions(table: Any, server: str | None, model_words: str, made: Made, bandwidth_hz: float) -> list[str]:
+    said, method = [], made.method
     if server is None:
         said.append("the server stands in the middle of the fleet, the mean of all positions (--server)")
     said.append(
@@ -332,7 +325,7 @@ def _assumptions(
     if model_words:
         said.append(model_words)
     unused = [c for c, value in (("capacity", table.capacity), ("candidate", table.candidate)) if value is not None]
-    if unused and not own:
+    if unused and not made.own:
         said.append(f"{method.name} takes no account of {' and '.join(unused)}")
     if method.edge.box_s is not None:
         said.append(
@@ -346,44 +339,3 @@ def _assumptions(
     if table.ignored:
         said.append(f"columns that mean nothing here were ignored: {', '.join(table.ignored)}")
     return said
-
-
-def _tried(sweep: Any) -> str:
-    """Which numbers of clusters k-means was tried with, and what it would take with devices by themselves."""
-    from fedloom.planning.simple_plans import STARTS
-    from fedloom.record.plan_words import si
-
-    all_k = len(sweep.tried) == sweep.tried[-1] - sweep.tried[0] + 1
-    text = f"{sweep.tried[0]} to {sweep.tried[-1]}" if all_k else ", ".join(map(str, sweep.tried))
-    said = (
-        f"k-means was tried with k = {text} clusters, {STARTS} starts each; the fastest plan and the one of least energy "
-        "(by J) are compared"
-    )
-    if sweep.alone is not None:
-        said += (
-            f". With {sweep.alone.n_clusters} it would take {si(sweep.alone.time_s, 's')}, but then most devices are by "
-            "themselves and average nothing between cloud rounds, so it is left out"
-        )
-    return said
-
-
-def _warnings_of_heads(table: Any, devices: Any, plan: Any, comparable: Any) -> list[str]:
-    """What a method asks of heads beyond what they have, and of its own budget."""
-    from fedloom.record.plan_words import budget_words, power_words
-
-    found = [power_words(table.ids, plan, devices), None if comparable is None else budget_words(plan, comparable)]
-    return [line for line in found if line is not None]
-
-
-def _slow_links(ids: Any, devices: Any, plan: Any, others: dict[str, Any], bits: float) -> tuple[str, ...]:
-    """Links of the plan that take long, and of those it is compared with that never end."""
-    from fedloom.planning import weak_links
-    from fedloom.planning.link_budget import DAY_S, SLOW_S
-    from fedloom.record.plan_words import slow_words
-
-    found = [(plan, SLOW_S), *((other, DAY_S) for other in others.values())]
-    return tuple(
-        slow_words(ids, weak, one, bits, within_s)
-        for one, within_s in found
-        if (weak := weak_links(devices, one, bits, within_s))
-    )

@@ -13,7 +13,7 @@ MOST_CLUSTERS = 20  # shown one by one
 
 def say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
     """What a cloud round takes, beside other plans; warnings and notes; where the files are."""
-    from fedloom.record.plan_tables import cluster_rows, comparison_rows
+    from fedloom.record.plan_tables import choice_rows, cluster_rows, comparison_rows
     from fedloom.record.plan_words import rounds_text
 
     steps = planned.work.local_steps
@@ -23,14 +23,11 @@ def say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    table = Table(box=None, pad_edge=False, title="Per cloud round", title_justify="left", title_style="bold")
-    rows = comparison_rows(planned)
-    shown = [name for name in rows[0] if name != "mean link"]  # as many as fit on 80 columns
-    for i, name in enumerate(shown):
-        table.add_column(name.replace(" ", "\n"), justify="right" if i else "left", no_wrap=True, vertical="bottom")
-    for i, row in enumerate(rows):
-        table.add_row(*(row[name] for name in shown), style="bold" if i == 0 else None)
-    out.print(table, highlight=False)
+    _say_table("Per cloud round", comparison_rows(planned), bold=0, left_out=("mean link",))
+    if choices := choice_rows(planned):
+        counts = [row["clusters"] for row in choices]
+        here = counts.index(str(planned.plan.n_clusters)) if str(planned.plan.n_clusters) in counts else -1
+        _say_table(f"\nBest found {planned.plan.name}, by number of clusters", choices, bold=here)
     if planned.compared:
         out.print()
     for line in planned.compared:
@@ -56,6 +53,17 @@ def say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
             notes.print(f"{column} would give {why}", highlight=False, markup=False, soft_wrap=True)
     for path in files.values():
         out.print(str(path), highlight=False, soft_wrap=True, markup=False)
+
+
+def _say_table(title: str, rows: list[dict[str, Any]], bold: int, left_out: tuple[str, ...] = ()) -> None:
+    """Rows of text, as many columns as fit on 80."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    shown = [name for name in rows[0] if name not in left_out]
+    for i, name in enumerate(shown):
+        table.add_column(name.replace(" ", "\n"), justify="right" if i else "left", no_wrap=True, vertical="bottom")
+    for i, row in enumerate(rows):
+        table.add_row(*(row[name] for name in shown), style="bold" if i == bold else None)
+    out.print(table, highlight=False)
 
 
 def _say_uneven(planned: Any, clusters: list[dict[str, Any]]) -> None:

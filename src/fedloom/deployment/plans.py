@@ -47,6 +47,8 @@ class Planned(Settings):
     server_m: Row[float]
     local_steps: Index
     edge_rounds: Index
+    method: str = ""
+    scenario: dict[str, Any] | None = None
 
 
 def read_plan(path: Path) -> Planned:
@@ -64,6 +66,8 @@ def read_plan(path: Path) -> Planned:
             server_m=tuple(float(value) for value in found["server_m"]),
             local_steps=work["local_steps"],
             edge_rounds=work["edge_rounds"],
+            method=str(found.get("method", "")),
+            scenario=found.get("scenario"),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(
@@ -91,8 +95,10 @@ def _check_heads(ids: list[str], names: list[str], heads: list[int], path: Path)
 
 
 def scenario_of(planned: Planned, base: str | None, changes: list[str]) -> Scenario:
-    """The scenario in which a plan runs: that of a file or name, or defaults, with the plan's devices and periods. Cells and
+    """The scenario in which a plan runs: that of a file or name with the plan's devices and periods, or the plan's own. Cells and
     mobility play no part: devices report to heads."""
+    if base is None and planned.scenario is not None:
+        return read_scenario(planned.scenario, changes)
     title = folder_name(planned.clusters.title)
     content: dict[str, Any] = (
         {"name": title, "description": f"the plan {title}", "fleet": {"device_cloud": {"via": "direct"}}}

@@ -4,6 +4,7 @@ from fedloom.fleet import cells, compute, links, mobility, placement
 from fedloom.fleet.fleet import Fleet
 from fedloom.fleet.settings.cells import ExplicitCells, GridCells, SingleCell
 from fedloom.fleet.settings.compute import ClassesLaw, ComputeSettings, FixedLaw, NormalLaw, UniformLaw
+from fedloom.fleet.settings.devices import DeviceSettings
 from fedloom.fleet.settings.fleet import FleetSettings, MobilitySettings, Redraw
 from fedloom.fleet.settings.links import (
     DeviceCloud,
@@ -21,7 +22,6 @@ from fedloom.fleet.settings.links import (
 from fedloom.fleet.settings.placement import (
     CellsPlacement,
     CoordinatesPlacement,
-    CsvPlacement,
     DiscPlacement,
     RectanglesPlacement,
     SquarePlacement,
@@ -34,6 +34,7 @@ __all__ = [
     "Snapshot",
     "Link",
     "FleetSettings",
+    "DeviceSettings",
     "SingleCell",
     "GridCells",
     "ExplicitCells",
@@ -43,7 +44,6 @@ __all__ = [
     "CellsPlacement",
     "ThreeCellsPlacement",
     "CoordinatesPlacement",
-    "CsvPlacement",
     "FreeLink",
     "FixedLink",
     "RateLink",

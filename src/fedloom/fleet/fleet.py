@@ -7,7 +7,7 @@ Rounds are cloud rounds (0 is the first) or, for what is set to move or be redra
 counted through the whole run: 1 is the first, 0 is before it.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -18,11 +18,11 @@ from fedloom import _check
 from fedloom._random import stream
 from fedloom.fleet import cells, compute, hops, mobility, placement
 from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
+from fedloom.fleet.settings.compute import ComputeSettings, FixedLaw
 from fedloom.fleet.settings.fleet import FleetSettings, When
 from fedloom.fleet.settings.links import RadioLink
 from fedloom.fleet.settings.placement import (
     CoordinatesPlacement,
-    CsvPlacement,
     DiscPlacement,
     RectanglesPlacement,
     SquarePlacement,
@@ -61,12 +61,9 @@ class Fleet:
         cell_m: Array,
         radius_m: Array,
         server_m: Array,
-        columns: Mapping[str, Array],
     ) -> None:
         self.settings = settings
         self.seed = seed
-        self.columns = {name: _frozen(column) for name, column in columns.items()}
-        """The other columns of a table of devices, each (K,)."""
         self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
         self._active = _frozen(home >= 0)
         self._states = {0: (_frozen(position_m), _frozen(home))}  # by round; the start is always kept
@@ -84,7 +81,7 @@ class Fleet:
         the cell it was placed for: that is as even as can be.
         """
         centres, radius = _cells(settings.cells)
-        positions, placed_for, columns = _place(settings, centres, radius, stream(seed, "placement"))
+        positions, placed_for = _place(settings, centres, radius, stream(seed, "placement"))
         dimension = max(positions.shape[1], centres.shape[1], len(settings.server_m))
         position_m, cell_m = _with_height(positions, dimension), _with_height(centres, dimension)
         server_m = _with_height(np.array([settings.server_m], dtype=np.float64), dimension)[0]
@@ -112,7 +109,6 @@ class Fleet:
             cell_m=cell_m,
             radius_m=radius,
             server_m=server_m,
-            columns=columns,
         )
 
     @property
@@ -179,7 +175,7 @@ class Fleet:
             cloud_down=hop["cloud_down"],
             cloud_via_edge=self.settings.device_cloud.via == "edge",
             compute=self._reuse("compute", t_compute, partial(self._draw_compute, t_compute)),
-            compute_settings=self.settings.compute,
+            compute_settings=self._compute_settings,
             uplink_once=self.settings.device_edge.uplink == "once",
             head_broadcast_free=self.settings.head_broadcast == "free",
             cloud_noisy=self.settings.device_cloud.noisy,
@@ -213,13 +209,18 @@ class Fleet:
         return _frozen(new_position), _frozen(new_home)
 
     def _links(self, position_m: Array, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
-        settings = self.settings
+        settings, power_w, up, down = (
+            self.settings,
+            self._own("power_w"),
+            self._own("up_bit_s"),
+            self._own("down_bit_s"),
+        )
         to_cell = distances(self._cell_m, position_m)  # (N, K)
         in_reach = cells.within(to_cell, self._radius_m)
         cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
         hop = {
-            "edge_up": hops.hop(settings.device_edge.up, to_cell, self._rng("edge_up", t_links)),
-            "edge_down": hops.hop(settings.device_edge.down, to_cell, self._rng("edge_down", t_links)),
+            "edge_up": hops.hop(settings.device_edge.up, to_cell, self._rng("edge_up", t_links), power_w, up),
+            "edge_down": hops.hop(settings.device_edge.down, to_cell, self._rng("edge_down", t_links), None, down),
             "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
             "backhaul_down": hops.hop(settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)),
             "cloud_up": hops.none(self.n_devices),
@@ -230,8 +231,8 @@ class Fleet:
         direct = settings.device_cloud
         if direct.via == "direct":
             to_server = distances(position_m, self._server_m[None])[:, 0]
-            hop["cloud_up"] = hops.hop(direct.up, to_server, self._rng("cloud_up", t_links))
-            hop["cloud_down"] = hops.hop(direct.down, to_server, self._rng("cloud_down", t_links))
+            hop["cloud_up"] = hops.hop(direct.up, to_server, self._rng("cloud_up", t_links), power_w, up)
+            hop["cloud_down"] = hops.hop(direct.down, to_server, self._rng("cloud_down", t_links), None, down)
         return _frozen(in_reach), hop
 
     def _d2d(self, position_m: Array, t_move: int, t_links: int) -> Link:
@@ -244,10 +245,32 @@ class Fleet:
                 f"quantity; clustering by links between devices works up to {MOST_PEERS:,} of them: use fewer devices, or a "
                 f"method that groups by cells, such as hierfedavg or hhfl"
             )
-        build = partial(hops.peers, link, position_m, self._rng("d2d", t_links))
+        build = partial(hops.peers, link, position_m, self._rng("d2d", t_links), self._own("power_w"))
         return self._reuse("d2d", (t_move, t_links), build)
 
+    def _own(self, name: str) -> Array | None:
+        """(K,) what is known of each device."""
+        devices = self.settings.devices
+        value = None if devices is None else getattr(devices, name)
+        return None if value is None else np.array(value, dtype=np.float64)
+
+    @property
+    def _compute_settings(self) -> ComputeSettings:
+        """Of the speeds of each device where they are known."""
+        settings, own = self.settings.compute, self.settings.devices
+        if own is None or (own.steps_per_s is None and own.samples_per_s is None):
+            return settings
+        return ComputeSettings(
+            law=FixedLaw(value=1.0),
+            unit="steps-per-second" if own.steps_per_s is not None else "seconds-per-sample",
+            power_w=settings.power_w,
+            jitter_sigma=settings.jitter_sigma,
+        )
+
     def _draw_compute(self, t_compute: int) -> Array:
+        steps, samples = self._own("steps_per_s"), self._own("samples_per_s")
+        if steps is not None or samples is not None:
+            return _frozen(steps if steps is not None else 1 / np.asarray(samples))
         law = self.settings.compute.law
         return _frozen(compute.draw(law, self.n_devices, stream(self.seed, "compute", t_compute)))
 
@@ -276,37 +299,25 @@ def _cells(settings: Cells) -> tuple[Array, Array]:
 
 def _place(
     settings: FleetSettings, centres: Array, radius: Array, rng: np.random.Generator
-) -> tuple[Array, Homes | None, Mapping[str, Array]]:
-    """Positions (K, 2 or 3), the cell each device was placed for if any, and the columns of a table."""
+) -> tuple[Array, Homes | None]:
+    """Positions (K, 2 or 3), and the cell each device was placed for if any."""
     place, n, n_cells = settings.placement, settings.n_devices, len(centres)
     if isinstance(place, DiscPlacement):
-        return placement.disc(n, place.radius_m, rng, place.centre_m), None, {}
+        return placement.disc(n, place.radius_m, rng, place.centre_m), None
     if isinstance(place, SquarePlacement):
-        return placement.square(n, place.side_m, rng, place.centre_m), None, {}
+        return placement.square(n, place.side_m, rng, place.centre_m), None
     if isinstance(place, RectanglesPlacement):
-        return placement.rectangles(place.regions_m, place.counts, rng, place.z_m), None, {}
+        return placement.rectangles(place.regions_m, place.counts, rng, place.z_m), None
     if isinstance(place, CoordinatesPlacement):
-        return np.array(place.positions_m, dtype=np.float64), None, {}
-    if isinstance(place, CsvPlacement):
-        try:
-            positions, columns = placement.read_csv(place.path)
-        except OSError as error:
-            raise ValueError(
-                f"fleet.placement.path: {place.path} cannot be read ({error.strerror}); it must be a CSV file with the "
-                f"columns x_m and y_m, and its path is relative to the working directory"
-            ) from None
-        if len(positions) != n:
-            raise ValueError(f"{place.path} has {len(positions)} devices, but n_devices is {n}")
-        return positions, None, columns
+        return np.array(place.positions_m, dtype=np.float64), None
     ground = _radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
     if isinstance(place, ThreeCellsPlacement):
         wanted, home = placement.three_cells(place.exclusive, place.pair, place.triple, place.overlap)
-        return placement.in_region(centres[:, :2], ground, wanted, rng), home, {}
+        return placement.in_region(centres[:, :2], ground, wanted, rng), home
     counts = [n // n_cells + (cell < n % n_cells) for cell in range(n_cells)]
     return (
         placement.around_cells(centres[:, :2], ground, counts, rng),
         np.repeat(np.arange(n_cells), counts),
-        {},
     )
 
 

@@ -23,11 +23,23 @@ from fedloom.fleet.snapshot import Link
 Array = NDArray[np.float64]
 
 
-def hop(settings: HopLink, distance_m: Array, rng: np.random.Generator) -> Link:
+def hop(
+    settings: HopLink,
+    distance_m: Array,
+    rng: np.random.Generator,
+    power_w: Array | None = None,
+    bit_s: Array | None = None,
+) -> Link:
     """Links between senders and receivers that are `distance_m` apart, (N, K), (K,) or (N,); the same shape.
 
-    A rate that varies gets one factor per index of the last axis: a device has one towards all cells.
+    A rate that varies gets one factor per index of the last axis: a device has one towards all cells. power_w, bit_s (K,): of
+    each device, along the last axis, in place of the link's power and rate.
     """
+    paid_w = settings.power_w if power_w is None else power_w
+    if isinstance(settings, RadioLink) and settings.mains:
+        paid_w = 0.0
+    if bit_s is not None:
+        return _link(paid_w, 0.0, bit_s, distance_m.shape)
     seconds: float | Array = 0.0
     rate: float | Array = np.inf
     if isinstance(settings, FixedLink):
@@ -36,14 +48,15 @@ def hop(settings: HopLink, distance_m: Array, rng: np.random.Generator) -> Link:
         rate = _rates(settings, distance_m.shape[-1], rng)
     elif isinstance(settings, RadioLink):
         fade = _fade(settings, distance_m.shape, rng)
-        link = _link(settings.power_w, 0.0, radio_rate(settings, distance_m, fade), distance_m.shape)
+        link = _link(paid_w, 0.0, radio_rate(settings, distance_m, fade, power_w), distance_m.shape)
         per_w = np.broadcast_to(snr_per_w(settings, distance_m, fade), distance_m.shape)
         return replace(link, snr_per_w=per_w, bandwidth_hz=settings.bandwidth_hz)
-    return _link(settings.power_w, seconds, rate, distance_m.shape)
+    return _link(paid_w, seconds, rate, distance_m.shape)
 
 
-def peers(settings: PeerLink, positions_m: Array, rng: np.random.Generator) -> Link:
-    """Links between devices at `positions_m` (K, D): (K, K), symmetric, free on the diagonal."""
+def peers(settings: PeerLink, positions_m: Array, rng: np.random.Generator, power_w: Array | None = None) -> Link:
+    """Links between devices at `positions_m` (K, D): (K, K), sender first, free on the diagonal; symmetric, unless power_w (K,)
+    of each device is given for radio links."""
     n = len(positions_m)
     seconds: float | Array = 0.0
     rate: float | Array = np.inf
@@ -54,12 +67,17 @@ def peers(settings: PeerLink, positions_m: Array, rng: np.random.Generator) -> L
     elif isinstance(settings, RadioLink):
         fade = _fade(settings, (n * (n - 1) // 2,), rng)
         both = fade if isinstance(fade, float) else links.of_pairs(n, fade)
-        rate = links.by_distance(positions_m, partial(radio_rate, settings, fade=both))
+        if power_w is None:
+            rate = links.by_distance(positions_m, partial(radio_rate, settings, fade=both))
+        else:
+            rate = radio_rate(settings, radio.distances(positions_m, positions_m), both, power_w[:, None])
+            np.fill_diagonal(rate, np.inf)
     elif isinstance(settings, DrawnLinks):
         rate = links.drawn(n, settings.low, settings.high, rng, settings.integer) * settings.unit_bit_s
     elif isinstance(settings, GivenLinks):
         rate = links.given(settings.matrix_bit_s)
-    return _link(settings.power_w, seconds, rate, (n, n))
+    own_w = settings.power_w if power_w is None else np.broadcast_to(power_w[:, None], (n, n))
+    return _link(own_w, seconds, rate, (n, n))
 
 
 def none(n: int) -> Link:
@@ -75,17 +93,20 @@ def only_in_reach(link: Link, in_reach: NDArray[np.bool_]) -> Link:
     return _link(link.power_w, link.fixed_s, rate, in_reach.shape)
 
 
-def radio_rate(settings: RadioLink, distance_m: Array, fade: float | Array = 1.0) -> Array:
-    """Shannon rate in bit/s at `distance_m`, the same shape; `fade` multiplies the gain."""
+def radio_rate(
+    settings: RadioLink, distance_m: Array, fade: float | Array = 1.0, power_w: Array | None = None
+) -> Array:
+    """Shannon rate in bit/s at `distance_m`, the same shape; `fade` multiplies the gain. power_w: instead of the link's."""
     noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
-    gain = fade * _gain(settings, distance_m)
-    return radio.shannon_rate(settings.bandwidth_hz, radio.snr(settings.power_w, gain, noise_w))
+    gain = fade * path_gain(settings, distance_m)
+    sent_w = settings.power_w if power_w is None else power_w
+    return radio.shannon_rate(settings.bandwidth_hz, radio.snr(sent_w, gain, noise_w))
 
 
 def snr_per_w(settings: RadioLink, distance_m: Array, fade: float | Array = 1.0) -> Array:
     """SNR at `distance_m` for each watt that is sent, the same shape; `fade` multiplies the gain."""
     noise_w = radio.noise_w(settings.noise_dbm_hz, settings.bandwidth_hz)
-    return radio.snr(1.0, fade * _gain(settings, distance_m), noise_w)
+    return radio.snr(1.0, fade * path_gain(settings, distance_m), noise_w)
 
 
 def _fade(settings: RadioLink, shape: tuple[int, ...], rng: np.random.Generator) -> float | Array:
@@ -95,7 +116,7 @@ def _fade(settings: RadioLink, shape: tuple[int, ...], rng: np.random.Generator)
     return rng.standard_gamma(settings.antennas, shape) / settings.antennas
 
 
-def _gain(settings: RadioLink, distance_m: Array) -> Array:
+def path_gain(settings: RadioLink, distance_m: Array) -> Array:
     """Of the path and all antennas of the receiver."""
     loss = settings.path_loss
     if isinstance(loss, LogDistanceLoss):

@@ -1,16 +1,12 @@
 """Where devices and cells stand. Positions are (K, 2) or (K, 3) in metres; every draw takes its generator."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
+from collections.abc import Sequence, Set
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom.fleet import cells
-from fedloom.gate import Refused, finite, shown, table_text
-from fedloom.gate.words import one_line
 
 Array = NDArray[np.float64]
 
@@ -194,33 +190,6 @@ def check_overlap(overlap: int, n_devices: int) -> None:
         )
 
 
-def read_csv(path: str | Path) -> tuple[Array, Mapping[str, Array]]:
-    """Positions (K, 2) or (K, 3) and the other columns, by name, each (K,), of a table of devices.
-
-    The first line names the columns: x_m and y_m, optionally z_m, and any others; all are numbers.
-    """
-    file = Path(path)
-    found = table_text.lines(file, "a table of devices")
-    line, header = next(found, (1, []))
-    if "x_m" not in header or "y_m" not in header:
-        raise Refused(f"{file}, line {line}: expected a header with the columns x_m and y_m, got {shown(header)}")
-    twice = sorted(name for name, n in Counter(header).items() if n > 1)
-    if twice:
-        raise Refused(f"{file}, line {line}: column names must differ, got {shown(twice)} more than once")
-    rows: list[list[float]] = []
-    for line, row in found:
-        if len(rows) == MOST_DEVICES:
-            raise Refused(f"{file}, line {line}: more than {MOST_DEVICES:,} devices")
-        rows.append(_numbers(file, line, header, row))
-    if not rows:
-        raise Refused(f"{file}: expected one line per device after the header, got none")
-    table = dict(zip(header, np.array(rows).T))
-    axes = [table.pop(name) for name in ("x_m", "y_m", "z_m") if name in table]
-    positions = np.column_stack(axes)
-    finite.in_range(f"{file}: positions", positions, -FAR_M, FAR_M)
-    return positions, table
-
-
 def _relocated(areas: Sequence[str], n_overlap: int) -> list[str]:
     """Where each position of a cell is after relocation: own, next, previous or all, `n_overlap` not in own."""
     last_first = {
@@ -255,15 +224,3 @@ def _draw_exactly_in(
             "the centres (two discs overlap if d < 2r, three on a triangle if r > d/sqrt(3))"
         )
     return np.concatenate(found)[:n]
-
-
-def _numbers(file: Path, line: int, header: list[str], row: list[str]) -> list[float]:
-    if len(row) != len(header):
-        raise Refused(f"{file}, line {line}: expected {len(header)} columns {shown(header)}, got {len(row)}")
-    numbers = [table_text.number(text) for text in row]
-    for name, text, number in zip(header, row, numbers):
-        if not np.isfinite(number):
-            raise Refused(
-                f"{file}, line {line}, column {one_line(name, 60)}: expected a finite number, got {shown(text)}"
-            )
-    return numbers

@@ -51,6 +51,16 @@ class Link:
             snr_per_w=None if self.snr_per_w is None else self.snr_per_w[index],
         )
 
+    def back(self) -> "Link":
+        """Links between devices (K, K), receiver first."""
+        return replace(
+            self,
+            fixed_s=self.fixed_s.T,
+            rate_bit_s=self.rate_bit_s.T,
+            power_w=self.power_w.T if isinstance(self.power_w, np.ndarray) else self.power_w,
+            snr_per_w=None if self.snr_per_w is None else self.snr_per_w.T,
+        )
+
     def sent_at(self, power_w: Array) -> "Link":
         """The same radio links with other powers, in the shape of the hop."""
         if self.snr_per_w is None or self.bandwidth_hz is None:
@@ -71,11 +81,11 @@ class Snapshot:
     it takes no part. in_reach (N, K). home (K,): one of the cells in reach.
 
     edge_up, edge_down (N, K): device to edge server and back, rate 0 where out of reach. backhaul_up,
-    backhaul_down (N,): edge server to cloud and back. d2d (K, K): device to device, symmetric, free on the
-    diagonal; built when first asked for. cloud_up, cloud_down (K,): device to cloud and back over a link of
-    its own. With `cloud_via_edge` there is none: a message goes over the edge link of the home cell and the
-    backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero. cloud_noisy: models that are sent
-    over cloud_up arrive with noise.
+    backhaul_down (N,): edge server to cloud and back. d2d (K, K): device to device, sender first, free on the
+    diagonal, symmetric unless devices send at powers of their own; built when first asked for. cloud_up, cloud_down (K,):
+    device to cloud and back over a link of its own. With `cloud_via_edge` there is none: a message goes over the edge link
+    of the home cell and the backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero.
+    cloud_noisy: models that are sent over cloud_up arrive with noise.
 
     uplink_once: a device that reports to several edge servers sends once for all of them to hear. head_broadcast_free:
     a head's model reaches its members in no time.
@@ -112,8 +122,11 @@ class Snapshot:
 
     @property
     def d2d_reports(self) -> Array:
-        """Rates between devices as they report them (K, K), bit/s: row k is what device k says of its links."""
+        """Rates between devices as they report them (K, K), bit/s: row k is what device k says of its links. Where the two
+        directions differ, because devices send at powers of their own, both ends report the slower."""
         rates = self.d2d.rate_bit_s.copy()
+        if isinstance(self.d2d.power_w, np.ndarray):
+            rates = np.minimum(rates, rates.T)
         if self.false_reports is not None:
             rates[list(self.false_reports.devices)] *= self.false_reports.factor
         return rates

@@ -9,7 +9,7 @@ files       regular files only, never more than so many bytes
 table_text  CSV tables, and numbers as text
 arrays      .npy and .npz by what their headers declare
 finite      numbers that are finite and in range, or the first that is not
-child       a process of its own for parsers that can crash; mat is one
+child       a process of its own for parsers that can crash; mat and parquet are two
 """
 
 from fedloom.gate.words import Refused, shown

@@ -123,6 +123,8 @@ def method(
     leader: str = "exemplar",
     reading: str = "default",
     bound: str = "printed",
+    own_power: bool = False,
+    link_energy: bool = False,
 ) -> Method:
     """Configuration 5: updates and powers by P1, with the energy of a round of `ungated` at the links' own powers.
 
@@ -132,7 +134,8 @@ def method(
     P1 looks at, by default for ever. mu, smooth, delta, delta_c: constants of its bound. floor, metric: of the distance of
     labels. radio, labels, leader: readings of the clustering. reading, bound: of P1, see `Problem`; "literal" powers, bits and
     joules of an update (eq. 23b, which counts the model's q parameters where the text speaks of samples) are for P1 alone, the
-    ledger books what is really spent.
+    ledger books what is really spent. own_power: no leader sends above the power of its own link, where P1 keeps to their sum
+    alone; link_energy: the budget and an update count the links inside clusters too (both ours, and what plans use).
     """
     _check.one_of("solver", solver, SOLVERS)
     constants = Constants(
@@ -146,6 +149,7 @@ def method(
         delta_c=delta_c,
         reading=reading,
         bound=bound,
+        link_energy=link_energy,
     )
 
     def allot(view: View, topology: Topology, rng: np.random.Generator) -> Allotment:
@@ -153,7 +157,7 @@ def method(
         is_open = open_gates(view, value, threshold, scaled)
         waiting = extra_updates(update_s(view, topology), cap=cap)
         problem = power_problem(view, topology, value, is_open, waiting, constants)
-        found = solved(problem, solver, own_powers(view, topology), waiting, rng)
+        found = solved(problem, solver, own_powers(view, topology), waiting, rng, own_power)
         updates = 1 + np.rint(found.n_extra).astype(np.int64)
         notes = noted(value, is_open)
         notes |= {"head_power_w": found.power_w, "gap": found.gap, "budget_j": problem.energy_budget_j}

@@ -43,6 +43,7 @@ class Constants:
     delta_c: float
     reading: str
     bound: str
+    link_energy: bool = False
 
     def __post_init__(self) -> None:
         _check.one_of("reading", self.reading, READINGS)
@@ -67,6 +68,8 @@ def power_problem(
     assert uplink.snr_per_w is not None and uplink.bandwidth_hz is not None
     n_params = max(1, round(view.model_bits / BITS))
     update_j = np.asarray(view.compute_power_w * (topology.cover @ _update_work_s(view, n_params, constants.reading)))
+    if constants.link_energy:
+        update_j = update_j + _links_j(view, topology)
     energy_j = float(uplink.energy_j(BITS * n_params).sum() + (1 + waiting) @ update_j)
     share = np.where(topology.cover, view.n_samples, 0) / (topology.cover @ view.n_samples)[:, None]
     problem = Problem(
@@ -101,8 +104,18 @@ def own_powers(view: View, topology: Topology) -> Floats:
     return np.broadcast_to(power_w, (topology.n_aggregators,))
 
 
-def solved(problem: Problem, solver: str, own_w: Floats, waiting: Ints, rng: np.random.Generator) -> Allocation:
-    """Powers and extra updates; own_w (N,): the links' own powers, waiting (N,): extra updates that fit into the wait."""
+def solved(
+    problem: Problem, solver: str, own_w: Floats, waiting: Ints, rng: np.random.Generator, own_power: bool = False
+) -> Allocation:
+    """Powers and extra updates; own_w (N,): the links' own powers, waiting (N,): extra updates that fit into the wait. own_power:
+    nobody sends above its own; what powers above it would have cost goes into updates."""
+    found = _solved(problem, solver, own_w, waiting, rng)
+    if not own_power or (found.power_w <= own_w).all():
+        return found
+    return allocate(problem, power_w=np.minimum(found.power_w, own_w))
+
+
+def _solved(problem: Problem, solver: str, own_w: Floats, waiting: Ints, rng: np.random.Generator) -> Allocation:
     if solver == "ppo":
         reference = own_w, np.minimum(waiting, problem.cap)
         return learn_allocation(problem, reference, seed=int(rng.integers(2**31))).best
@@ -133,6 +146,14 @@ def _update_work_s(view: View, n_params: int, reading: str) -> Floats:
     if reading != "literal":
         return view.work_s
     return np.asarray(view.work_s / np.maximum(view.n_samples, 1) * n_params)
+
+
+def _links_j(view: View, topology: Topology) -> Floats:
+    """(N,) joules of the links inside each cluster in an edge round: members to their leader, and back."""
+    link_j = view.link_j
+    both = link_j[topology.host] + link_j[:, topology.host].T  # (N, K)
+    own = topology.host[:, None] == np.arange(topology.cover.shape[1])
+    return np.asarray(np.where(topology.cover & ~own, both, 0.0).sum(axis=1))
 
 
 def noted(value: Floats, is_open: Mask) -> dict[str, float | Floats]:

@@ -6,23 +6,45 @@ too weak to be of use.
 """
 
 from fedloom.planning.by_method import make_plan
+from fedloom.planning.costs import Costs, Prices, Work, costs_of
 from fedloom.planning.devices import Devices, devices_of, missing_columns
 from fedloom.planning.head_search import heads_by_data_and_distance
+from fedloom.planning.keeping import kept_plan
 from fedloom.planning.link_budget import WeakLink, lonely_devices, weak_links
-from fedloom.planning.prediction import Plan, Work, predict
-from fedloom.planning.simple_plans import heads_in_the_middle, k_means_plans
+from fedloom.planning.objectives import OBJECTIVES, Figures, Objective, figures_of
+from fedloom.planning.optimise import Optimised, optimise
+from fedloom.planning.prediction import Plan, predict
+from fedloom.planning.running import scenario_of_plan, with_plan
+from fedloom.planning.simple_plans import heads_in_the_middle, k_means_sweep, topology_of
+from fedloom.planning.turns import Turns, most_drain, turns_of
 
 __all__ = [
     "Devices",
     "devices_of",
     "missing_columns",
     "Work",
+    "Prices",
+    "Costs",
+    "costs_of",
     "Plan",
     "make_plan",
     "predict",
     "heads_by_data_and_distance",
     "heads_in_the_middle",
-    "k_means_plans",
+    "k_means_sweep",
+    "topology_of",
+    "OBJECTIVES",
+    "Objective",
+    "Figures",
+    "figures_of",
+    "Optimised",
+    "optimise",
+    "kept_plan",
+    "Turns",
+    "turns_of",
+    "most_drain",
+    "scenario_of_plan",
+    "with_plan",
     "WeakLink",
     "weak_links",
     "lonely_devices",

@@ -6,8 +6,9 @@ from numpy.typing import NDArray
 from fedloom.grouping import Need, View
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment
+from fedloom.planning.costs import Work
 from fedloom.planning.devices import Devices
-from fedloom.planning.prediction import Plan, Work, predict
+from fedloom.planning.prediction import Plan, predict
 
 MOST_PAIRED = 3000  # devices up to which methods may look at all pairs of them
 

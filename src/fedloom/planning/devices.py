@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedloom import _check, radio
 from fedloom.fleet import ComputeSettings, CoordinatesPlacement, Fleet, FleetSettings, Link, RadioLink, Snapshot
 from fedloom.fleet import compute as computing
-from fedloom.fleet.hops import radio_rate, snr_per_w
+from fedloom.fleet.hops import path_gain, snr_per_w
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Need
 
@@ -27,7 +27,9 @@ LEAST_CAPACITY = 10  # of heads, if nothing is said of it
 class Devices:
     """What is known of a fleet. position_m (K, 2), server_m (2,): metres. power_w (K,): transmit power. step_s (K,): seconds
     of a local step. n_samples (K,), label_counts (K, C; C may be 0). capacity (K,): most devices it may serve as a head.
-    candidate (K,): it may be a head. gradients (K, p) or None. link: band and path loss of all links; its power is not used."""
+    candidate (K,): it may be a head. gradients (K, p) or None. link: band and path loss of all links; its power is not used.
+    battery_j (K,): joules of its battery, infinite if it needs none; alike for all if nothing is known.
+    up_bit_s, down_bit_s (K,): measured rates to and from the server, in place of the radio's."""
 
     position_m: Floats
     server_m: Floats
@@ -39,6 +41,9 @@ class Devices:
     candidate: Mask
     gradients: NDArray[np.floating] | None = None
     link: RadioLink = field(default_factory=RadioLink)
+    battery_j: Floats
+    up_bit_s: Floats | None = None
+    down_bit_s: Floats | None = None
 
     @property
     def n(self) -> int:
@@ -64,11 +69,31 @@ class Devices:
 
     def rates(self, distance_m: Floats, power_w: Floats) -> Floats:
         """bit/s over `distance_m` at `power_w`, both of one shape."""
-        rate = np.empty(distance_m.shape)
-        for power in np.unique(power_w).tolist():
-            here = power_w == power
-            rate[here] = radio_rate(self.link.model_copy(update={"power_w": power}), distance_m[here])
-        return rate
+        return self._rate(self.gain(distance_m), power_w)
+
+    def server_rates(self, direction: str, power_w: Floats) -> Floats:
+        """(K,) bit/s "up" to the server or "down" from it at power_w (K,); measured ones where they are known."""
+        measured = self.up_bit_s if direction == "up" else self.down_bit_s
+        return self.rates(self.to_server_m, power_w) if measured is None else measured
+
+    def gain(self, distance_m: Floats) -> Floats:
+        """Of the path, in the shape of the distances."""
+        return path_gain(self.link, distance_m)
+
+    def gain_s(self, gain: Floats, power_w: Floats, bits: float) -> Floats:
+        """Seconds of a message over a path of this gain at `power_w`, in their shape."""
+        return np.asarray(radio.airtime_s(bits, self._rate(gain, power_w)))
+
+    def _rate(self, gain: Floats, power_w: Floats) -> Floats:
+        noise_w = radio.noise_w(self.link.noise_dbm_hz, self.link.bandwidth_hz)
+        return np.asarray(radio.shannon_rate(self.link.bandwidth_hz, radio.snr(power_w, gain, noise_w)))
+
+    @cached_property
+    def off_labels(self) -> Floats:
+        """(K, C): samples of each class beyond what the device's share of everybody's would be."""
+        total = self.label_counts.sum()
+        everybody = self.label_counts.sum(axis=0) / max(total, 1)
+        return np.asarray(self.label_counts - self.label_counts.sum(axis=1, keepdims=True) * everybody)
 
     def link_s(self, sender: Ints, distance_m: Floats, bits: float) -> Floats:
         """Seconds of a message over `distance_m`, in its shape, from the devices `sender`, each at its own power."""
@@ -101,7 +126,7 @@ class Devices:
 
         uplink = Link(
             fixed_s=np.zeros(self.n),
-            rate_bit_s=self.rates(self.to_server_m, self.power_w),
+            rate_bit_s=self.server_rates("up", self.power_w),
             power_w=self.power_w,
             snr_per_w=snr_per_w(self.link, self.to_server_m),
             bandwidth_hz=self.link.bandwidth_hz,
@@ -141,8 +166,22 @@ def devices_of(
         capacity=np.minimum(limit, n),
         candidate=np.ones(n, np.bool_) if table.candidate is None else table.candidate,
         gradients=gradients,
+        battery_j=np.ones(n) if table.battery_j is None else table.battery_j,
+        up_bit_s=table.up_bit_s,
+        down_bit_s=table.down_bit_s,
         link=RadioLink(bandwidth_hz=bandwidth_hz),
     )
+
+
+def check_room(devices: Devices) -> None:
+    """Refuse a fleet whose candidates have no room for everybody."""
+    allowed = np.flatnonzero(devices.candidate)
+    room = int(devices.capacity[allowed].sum())
+    if room < devices.n:
+        raise ValueError(
+            f"the {len(allowed)} devices that may be heads have room for {room} devices in all, and there are {devices.n}; "
+            "raise capacities or let more devices be candidates"
+        )
 
 
 def missing_columns(table: FleetTable, needs: frozenset[Need], gradients: bool) -> dict[str, str]:
@@ -164,6 +203,8 @@ def missing_columns(table: FleetTable, needs: frozenset[Need], gradients: bool) 
         missing["capacity"] = "clusters as large as their heads can serve; now all heads are alike"
     if table.candidate is None:
         missing["candidate"] = "heads only where you want them; now any device may be one"
+    if table.battery_j is None:
+        missing["battery_j"] = "how long batteries last, and plans that spare them; now all are alike"
     if table.n_samples is None:
         missing["n_samples"] = "work and weights by the data a device has; now all have the same"
     return missing

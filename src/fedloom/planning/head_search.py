@@ -15,7 +15,7 @@ from fedloom.grouping.head_problem import HeadProblem, head_problem
 from fedloom.grouping.head_selection import HeadSelection, select_heads
 from fedloom.grouping.unit_gradients import RANK
 from fedloom.methods.method import Group
-from fedloom.planning.devices import Devices
+from fedloom.planning.devices import Devices, check_room
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,18 +62,13 @@ def choose_candidates(devices: Devices, most: int, rng: np.random.Generator) -> 
     More where that many have no room for everybody: a third more than those of the largest capacities that have.
     """
     allowed = np.flatnonzero(devices.candidate)
-    room = int(devices.capacity[allowed].sum())
-    if room < devices.n:
-        raise ValueError(
-            f"the {len(allowed)} devices that may be heads have room for {room} devices in all, and there are {devices.n}; "
-            "raise capacities or let more devices be candidates"
-        )
+    check_room(devices)
     largest = np.sort(devices.capacity[allowed])[::-1]
     enough = int(np.searchsorted(largest.cumsum(), devices.n)) + 1
     most = min(len(allowed), max(most, -(-enough * 4 // 3)))
     if most == len(allowed):
         return allowed
-    chosen = allowed[_spread(devices.position_m[allowed], most, rng)]
+    chosen = allowed[spread_over(devices.position_m[allowed], most, rng)]
     for k in allowed[np.argsort(-devices.capacity[allowed], kind="stable")].tolist():
         if devices.capacity[chosen].sum() >= devices.n:
             break
@@ -121,7 +116,7 @@ def _search(
     return min(found, other, key=lambda one: one.scores.objective)
 
 
-def _spread(points: Floats, n: int, rng: np.random.Generator) -> Ints:
+def spread_over(points: Floats, n: int, rng: np.random.Generator) -> Ints:
     """n of the points (m, 2), rising: those nearest to the centres of k-means."""
     from sklearn.cluster import MiniBatchKMeans  # takes long to import
 

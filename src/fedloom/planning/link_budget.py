@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
+from fedloom.planning.costs import SERVER_W
 from fedloom.planning.devices import Devices
 from fedloom.planning.prediction import Plan
-from fedloom.planning.ways import SERVER_W
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -10,17 +10,17 @@ as the protocol has it for methods that wait for everybody.
 K devices, N aggregators, C classes.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.coding import Coding
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Offer, rounds_in_box
+from fedloom.planning.costs import Prices, Work, costs_of
 from fedloom.planning.devices import Devices
 from fedloom.planning.ways import exchange_of, to_aggregator_m
 from fedloom.simulator.exchange import Exchange, Way
@@ -29,34 +29,6 @@ from fedloom.simulator.ledger import Bill, Ledger
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What a cloud round is: local steps in an edge round, edge rounds, and bytes of a model; coded_bytes: of what goes up and
-    down of one, where that is coded."""
-
-    model_bytes: int
-    local_steps: int = 5
-    edge_rounds: int = 5
-    coded_bytes: tuple[int, int] | None = None
-
-    @property
-    def up_bytes(self) -> int:
-        """Of what is sent up of a model."""
-        return self.model_bytes if self.coded_bytes is None else self.coded_bytes[0]
-
-    @property
-    def down_bytes(self) -> int:
-        """Of what is sent down of a model."""
-        return self.model_bytes if self.coded_bytes is None else self.coded_bytes[1]
-
-    def coded(self, coding: Coding) -> "Work":
-        """The same with models that are coded so, of 4 bytes a value."""
-        if coding.plain:
-            return self
-        up_bits, down_bits = coding.bits(max(1, round(self.model_bytes / 4)), 8.0 * self.model_bytes)
-        return replace(self, coded_bytes=(round(up_bits / 8), round(down_bits / 8)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,21 +90,24 @@ def predict(
     taking_part: Mask = np.asarray(cover.any(axis=0))
     cluster = np.where(taking_part, cover.argmax(axis=0), -1)
     head = np.where(taking_part, topology.host[cluster], -1) if topology.kind == "head" else np.full(devices.n, -1)
-    bits = {"up": 8.0 * work.up_bytes, "down": 8.0 * work.down_bytes}
-    ways = exchange_of(devices, topology, head, taking_part, bits, allotment.power_w)
+    prices = Prices(devices=devices, work=work, uplink_w=_uplink_w(devices, topology, allotment))
+    ways = exchange_of(prices, topology, head, taking_part)
     work_s = _work_s(devices, ways, work)
     clock = _clock(method, cover, ways, work_s, work.edge_rounds, allotment)
     times = np.where(taking_part, clock.rounds[cluster], 0)  # (K,) edge rounds of each device
-    spent = _spent(devices, ways, work, times, times * work_s)
+    spent = _spent(prices, ways, times, times * work_s)
     if topology.kind == "head":
-        _add_heads(spent, ways, topology.host, head, taking_part, times, work, allotment.power_w)
+        some = np.flatnonzero(taking_part)
+        costs = costs_of(prices, some, head[some], clock.rounds[np.argsort(topology.host)])
+        spent.joules[some] = costs.joules
+        _add_heads(spent, ways, topology.host, head, times, work)
     return Plan(
         name=method.name,
         topology=topology,
         cluster=cluster,
         head=head,
         distance_m=to_aggregator_m(devices, head, taking_part),
-        power_w=spent.power_w,
+        power_w=prices.to_server_w.copy(),
         link_s=spent.link_s,
         seconds=spent.seconds,
         joules=spent.joules,
@@ -206,7 +181,6 @@ def _clock(
 class _Spent(NamedTuple):
     """Per device (K,), as in `Plan`."""
 
-    power_w: Floats
     link_s: Floats
     seconds: Floats
     joules: Floats
@@ -214,36 +188,32 @@ class _Spent(NamedTuple):
     bytes_received: Ints
 
 
-def _spent(devices: Devices, ways: Exchange, work: Work, times: Ints, seconds: Floats) -> _Spent:
+def _spent(prices: Prices, ways: Exchange, times: Ints, seconds: Floats) -> _Spent:
     """What devices spend as members. times (K,): edge rounds of each; seconds (K,): that it is busy in them."""
-    sent = _per_client(ways.client_up, times * work.up_bytes)
-    received = _per_client(ways.client_down, times * work.down_bytes)
+    sent = _per_client(ways.client_up, times * prices.work.up_bytes)
+    received = _per_client(ways.client_down, times * prices.work.down_bytes)
     link_s = np.maximum(ways.client_down.seconds, ways.client_up.seconds)
-    return _Spent(devices.power_w.copy(), link_s, seconds, _joules(ways.client_up, times), sent, received)
+    return _Spent(link_s, seconds, _joules(ways.client_up, times), sent, received)
 
 
-def _add_heads(
-    spent: _Spent,
-    ways: Exchange,
-    host: Ints,
-    head: Ints,
-    taking_part: Mask,
-    times: Ints,
-    work: Work,
-    power_w: Floats | None,
-) -> None:
-    """Add what heads spend: with the server, host (N,), and with their members, head (K,) of each device."""
+def _add_heads(spent: _Spent, ways: Exchange, host: Ints, head: Ints, times: Ints, work: Work) -> None:
+    """Add what heads are busy and send: with the server, host (N,), and with their members, head (K,) of each device."""
     spent.link_s[host] = np.maximum(ways.cloud_down.seconds, ways.cloud_up.seconds)
     spent.seconds[host] += ways.cloud_down.seconds + ways.cloud_up.seconds
-    spent.joules[host] += _joules(ways.cloud_up, 1)
     spent.bytes_sent[host] += work.up_bytes
     spent.bytes_received[host] += work.down_bytes
-    if power_w is not None:
-        spent.power_w[host] = power_w
-    members = taking_part & (head != np.arange(len(head)))  # what a head sends to them, it pays for
-    np.add.at(spent.joules, head[members], _joules(ways.client_down, times)[members])
+    members = (head >= 0) & (head != np.arange(len(head)))
     np.add.at(spent.bytes_sent, head[members], times[members] * work.down_bytes)
     np.add.at(spent.bytes_received, head[members], times[members] * work.up_bytes)
+
+
+def _uplink_w(devices: Devices, topology: Topology, allotment: Allotment) -> Floats | None:
+    """(K,) W with which heads send to the server; None: each with its own."""
+    if allotment.power_w is None:
+        return None
+    power_w = devices.power_w.copy()
+    power_w[topology.host] = allotment.power_w
+    return power_w
 
 
 def _ledger(devices: Devices, ways: Exchange, work: Work, times: Ints) -> Ledger:

@@ -1,7 +1,7 @@
 """Plans that anybody would try first: k-means on positions, heads in the middle. What a method's plan is compared with.
 
     geographic    as many clusters as are asked for
-    k-means       every number of clusters k, three starts each, and of all of them the fastest plan and the one of least energy
+    k-means       every number of clusters k, three starts each (one above MANY devices)
 
 The head of a cluster is the candidate nearest to its middle, and devices report to the nearest head: the simple form; who would
 give the cluster the least seconds or joules as its head is not looked for. Capacities are kept, and where they keep a device
@@ -13,7 +13,7 @@ K devices, m candidates, k heads.
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,17 +22,17 @@ from fedloom import radio
 from fedloom.grouping import Topology, View
 from fedloom.grouping.association import fill_by_regret
 from fedloom.grouping.geographic import geographic_clusters
-from fedloom.methods import Method
 from fedloom.methods.method import Group
-from fedloom.planning.by_method import make_plan
+from fedloom.planning.costs import Prices
 from fedloom.planning.devices import Devices
-from fedloom.planning.prediction import Plan, Work
+from fedloom.planning.objectives import Figures, figures_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ALL_K = 100  # candidates up to which every k is tried
 STARTS = 3  # of k-means for every k
+MANY = 1000  # devices, above which there is one start
 GRID = 24  # numbers of clusters that are tried for more
 EXCHANGES = 20  # of heads
 OPENED, CLOSED = 3, 5  # candidates and heads that are looked at for one
@@ -48,18 +48,29 @@ def heads_in_the_middle(devices: Devices, n_clusters: int, n_starts: int = 10) -
     """
 
     def group(view: View, rng: np.random.Generator) -> Topology:
-        allowed, room = np.flatnonzero(devices.candidate), devices.capacity
-        if room[allowed].sum() < devices.n:
-            room = np.full(devices.n, devices.n)
-        k = min(max(n_clusters, fewest_heads(room[allowed], devices.n)), len(allowed))
-        found = geographic_clusters(devices.position_m, n_clusters=k, n_starts=n_starts, rng=rng)
-        heads = _heads_with_room(devices.position_m, found.clusters, allowed, room)
-        heads, cluster = _shortened(devices.position_m, heads, allowed, room)
-        clusters = [np.flatnonzero(cluster == c) for c in range(k)]
-        over = np.bincount(cluster, minlength=k) > devices.capacity[heads]
-        return Topology.of_heads(clusters, heads, devices.n, {"over_capacity": float(over.sum())})
+        return topology_of(middle_heads(devices, n_clusters, n_starts, rng), devices)
 
     return group
+
+
+def middle_heads(devices: Devices, n_clusters: int, n_starts: int, rng: np.random.Generator) -> Ints:
+    """(K,) the head of each device; see `heads_in_the_middle`."""
+    allowed, room = np.flatnonzero(devices.candidate), devices.capacity
+    if room[allowed].sum() < devices.n:
+        room = np.full(devices.n, devices.n)
+    k = min(max(n_clusters, fewest_heads(room[allowed], devices.n)), len(allowed))
+    found = geographic_clusters(devices.position_m, n_clusters=k, n_starts=n_starts, rng=rng)
+    heads = _heads_with_room(devices.position_m, found.clusters, allowed, room)
+    heads, cluster = _shortened(devices.position_m, heads, allowed, room)
+    return np.asarray(heads[cluster])
+
+
+def topology_of(head: Ints, devices: Devices) -> Topology:
+    """Of heads (K,), -1 for who takes no part. Heads with more devices than their capacity are counted in its notes."""
+    hosts = np.unique(head[head >= 0])
+    clusters = [np.flatnonzero(head == host) for host in hosts]
+    over = np.array([len(members) for members in clusters]) > devices.capacity[hosts]
+    return Topology.of_heads(clusters, hosts, len(head), {"over_capacity": float(over.sum())})
 
 
 def fewest_heads(capacity: Ints, n: int) -> int:
@@ -72,56 +83,42 @@ def fewest_heads(capacity: Ints, n: int) -> int:
     return min(int(np.searchsorted(largest.cumsum(), n)) + 1, len(capacity))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class KMeansPlans:
-    """plans: the fastest and, if it is another, the one of least energy, by what they are called. tried: all k. alone: a faster
-    plan of more clusters than half of the devices, if there is one: most devices are by themselves and average nothing
-    between cloud rounds, so it stands for itself."""
+class Grouped(NamedTuple):
+    """The head of each device (K,), and what that takes."""
 
-    plans: dict[str, Plan]
-    tried: list[int]
-    alone: Plan | None
+    head: Ints
+    figures: Figures
 
 
-def k_means_plans(
-    devices: Devices,
-    method: Method,
-    work: Work,
+def k_means_sweep(
+    prices: Prices,
     rng: np.random.Generator,
     watch: Callable[[int], None] | None = None,
-) -> KMeansPlans:
-    """`method` with clusters by k-means for every k, or for a grid of GRID numbers if there are more than ALL_K candidates,
-    and STARTS of k-means for each. watch: called with every k."""
-    tried = numbers_of_clusters(devices)
-    fastest: Plan | None = None
-    frugal: Plan | None = None
-    alone: Plan | None = None
-    for k in tried:
+    numbers: list[int] | None = None,
+) -> list[Grouped]:
+    """Clusters by k-means for every k, or for a grid of GRID numbers if there are more than ALL_K candidates, and STARTS of
+    k-means for each. watch: called with every k. numbers: other ones to try."""
+    out = []
+    for k in numbers_of_clusters(prices.devices) if numbers is None else numbers:
         if watch is not None:
             watch(k)
-        alike = method.with_(group=heads_in_the_middle(devices, k, n_starts=1))
-        for _ in range(STARTS):  # of each only the best are kept, which are large
-            plan = make_plan(devices, alike, work, rng)
-            if fastest is None or frugal is None:
-                fastest = frugal = plan
-            elif 2 * plan.n_clusters > devices.n:
-                alone = plan if alone is None or plan.time_s < alone.time_s else alone
-            else:
-                fastest = min(fastest, plan, key=lambda one: (one.time_s, one.ledger.total_j))
-                frugal = min(frugal, plan, key=lambda one: (one.ledger.total_j, one.time_s))
-    assert fastest is not None and frugal is not None
-    named = {method.name: fastest}
-    if frugal is not fastest:
-        named[f"{method.name} by J"] = frugal
-    faster = alone is not None and alone.time_s < fastest.time_s
-    return KMeansPlans(plans=named, tried=tried, alone=alone if faster else None)
+        for _ in range(STARTS if prices.devices.n <= MANY else 1):
+            head = middle_heads(prices.devices, k, 1, rng)
+            out.append(Grouped(head, figures_of(prices, head)))
+    return out
+
+
+def most_clusters(devices: Devices) -> int:
+    """Half as many as devices, or what capacities need: most devices of more would be by themselves, and average nothing
+    between cloud rounds."""
+    return max(devices.n // 2, fewest_heads(devices.capacity[devices.candidate], devices.n), 1)
 
 
 def numbers_of_clusters(devices: Devices) -> list[int]:
-    """All k from the fewest that have room for everybody to the number of candidates, or GRID of them, evenly by ratio."""
+    """All k from the fewest that have room for everybody to `most_clusters`, or GRID of them, evenly by ratio."""
     capacity = devices.capacity[devices.candidate]
-    least, most = fewest_heads(capacity, devices.n), len(capacity)
-    if most <= ALL_K:
+    least, most = fewest_heads(capacity, devices.n), min(len(capacity), most_clusters(devices))
+    if len(capacity) <= ALL_K:
         return list(range(least, most + 1))
     most = max(least, min(most, MOST_K))
     return [int(k) for k in np.unique(np.geomspace(least, most, GRID).round())]

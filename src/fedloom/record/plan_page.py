@@ -8,7 +8,7 @@ from typing import Any
 from fedloom._versions import version_of
 from fedloom.record.plan_figure import map_figure
 from fedloom.record.plan_map import headline, server_place
-from fedloom.record.plan_tables import Planned, Row, cluster_rows, comparison_rows, device_rows
+from fedloom.record.plan_tables import Planned, Row, choice_rows, cluster_rows, comparison_rows, device_rows
 from fedloom.record.plan_words import rounds_text, si
 
 MOST_LINES = 2000  # of the table of devices on the page
@@ -62,6 +62,9 @@ def page(planned: Planned) -> str:
         "a cloud round": f"{rounds_text(planned.plan)} edge rounds of {work.local_steps} local steps",
         "server": server_place(planned),
     }
+    if planned.drain is not None and planned.drain.max() > 0:
+        first = int(planned.drain.argmax())
+        facts["first battery empty"] = f"{planned.table.ids[first]}, after {1 / planned.drain[first]:,.0f} cloud rounds"
     described = "".join(f"<div><dt>{k}</dt><dd>{_escape(v)}</dd></div>" for k, v in facts.items())
     notes = "".join(f'<p class="note">{_escape(note)}.</p>' for note in planned.notes)
     missing = "".join(
@@ -82,9 +85,10 @@ def page(planned: Planned) -> str:
         f"{_html_table(comparison_rows(planned))}"
         '<p class="note">flat: every device exchanges its model with the server in every edge round. geographic: as many '
         "clusters of neighbours by k-means as the plan has, the head the candidate nearest to the middle. k-means: the same "
-        "with the number of clusters that makes it fastest, or that takes least energy. Worst device: most joules of one device. "
+        "with the number of clusters that is best for what is asked for. Worst device: most joules of one device. "
         "At server: traffic between devices and the server. Imbalance: total variation distance of a cluster's labels to "
         "those of all, 0 is alike, 1 has no class in common; mean over clusters by samples.</p></section>",
+        _choices(planned),
         '<section><h2>Who reports to whom</h2><div class="card"><div class="figure" id="map" style="height:680px">'
         f'<script type="application/json">{data}</script></div></div></section>',
         f"<section><h2>Clusters</h2>{_html_table([_shown(row) for row in cluster_rows(planned)])}</section>",
@@ -99,6 +103,18 @@ def page(planned: Planned) -> str:
     )
 
 
+def _choices(planned: Planned) -> str:
+    """The table of numbers of clusters, if the plan was searched."""
+    rows = choice_rows(planned)
+    if not rows:
+        return ""
+    return (
+        f"<section><h2>Best found {_escape(planned.plan.name)}, by number of clusters</h2>{_html_table(rows)}"
+        '<p class="note">Of all numbers that were searched those that no other beats in time, energy, worst device and '
+        "imbalance at once.</p></section>"
+    )
+
+
 def _devices(planned: Planned) -> str:
     rows = device_rows(planned)
     more = (
@@ -110,15 +126,15 @@ def _devices(planned: Planned) -> str:
     return f"<details><summary>All devices, per cloud round</summary>{more}{_html_table(shown)}</details>"
 
 
-PLACE = ("latitude", "longitude", "x_m", "y_m")
+HIDDEN = ("latitude", "longitude", "x_m", "y_m", "turns")  # the map shows places, clusters.csv has turns
 UNITS = {"_s": "s", "seconds": "s", "joules": "J", "_m": "m", "_w": "W", "bytes_sent": "B", "bytes_received": "B"}
 
 
 def _shown(row: Row) -> Row:
-    """Numbers with units, as text; where something is, the map says."""
+    """Numbers with units, as text."""
     out = {}
     for name, value in row.items():
-        if name in PLACE:
+        if name in HIDDEN:
             continue
         unit = next((u for end, u in UNITS.items() if name.endswith(end)), None)
         label = name.removesuffix("_s").removesuffix("_m").removesuffix("_w").replace("_", " ")

@@ -9,19 +9,22 @@ from numpy.typing import NDArray
 
 from fedloom._versions import version_of
 from fedloom.fleet.table import FleetTable
-from fedloom.planning import Devices, Plan, Work
+from fedloom.planning import Devices, Figures, Objective, Plan, Turns, Work
 from fedloom.record.plan_words import other_work, si, verdicts
 from fedloom.simulator.ledger import HOPS
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
 
+MOST_CHOICES = 12  # numbers of clusters in the table
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Planned:
     """A plan and what belongs to it. others: the plans it is compared with, by what they are called; simple: those of them that
     anybody would try first. missing: columns that would improve it, and how; notes: what was assumed; warnings: what should not
-    stay as it is."""
+    stay as it is. objective: what was asked for; by_number: the best that was found for it with some numbers of clusters. turns:
+    of every cluster, heads rising: who stands in for its head, and who leads it how often."""
 
     title: str
     table: FleetTable
@@ -34,6 +37,9 @@ class Planned:
     notes: list[str]
     simple: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    objective: Objective | None = None
+    by_number: tuple[Figures, ...] = ()
+    turns: tuple[Turns, ...] = ()
 
     @property
     def plans(self) -> dict[str, Plan]:
@@ -47,6 +53,21 @@ class Planned:
         totals = {name: plan_totals(self, plan) for name, plan in self.plans.items()}
         return ([] if differs is None else [differs]) + verdicts(totals, self.simple)
 
+    @property
+    def drain(self) -> Floats | None:
+        """(K,) of each battery in a cloud round, with heads that take turns if they do; None if batteries are not known."""
+        if self.table.battery_j is None:
+            return None
+        drain: Floats = self.plan.joules / self.table.battery_j
+        for one in self.turns:
+            drain[one.members] = one.drain
+        return drain
+
+    @property
+    def turns_of(self) -> dict[int, Turns]:
+        """By head."""
+        return {one.head: one for one in self.turns}
+
     def head_name(self, k: int) -> str:
         """Of a device; "server" for none."""
         return self.table.ids[k] if k >= 0 else "server"
@@ -54,7 +75,7 @@ class Planned:
 
 def device_rows(planned: Planned) -> list[Row]:
     """A row per device, per cloud round."""
-    plan, position = planned.plan, planned.devices.position_m
+    plan, position, drain = planned.plan, planned.devices.position_m, planned.drain
     is_head = np.isin(np.arange(len(plan.cluster)), plan.topology.host) & (plan.topology.kind == "head")
     return [
         {
@@ -69,9 +90,15 @@ def device_rows(planned: Planned) -> list[Row]:
             "joules": _short(plan.joules[k]),
             "bytes_sent": int(plan.bytes_sent[k]),
             "bytes_received": int(plan.bytes_received[k]),
+            **({} if drain is None else {"battery_rounds": _rounds(drain[k])}),
         }
         for k, name in enumerate(planned.table.ids)
     ]
+
+
+def _rounds(drain: float) -> float | None:
+    """Cloud rounds until a battery is empty; None: for ever."""
+    return _short(1 / drain) if drain > 0 else None
 
 
 def cluster_rows(planned: Planned) -> list[Row]:
@@ -85,6 +112,7 @@ def cluster_rows(planned: Planned) -> list[Row]:
             {
                 "cluster": n,
                 "head": planned.head_name(head),
+                **_turns_row(planned, head),
                 **_place(planned, devices.position_m[head] if head >= 0 else devices.server_m),
                 "devices": int(members.sum()),
                 "n_samples": int(devices.n_samples[members].sum()) if planned.table.n_samples is not None else None,
@@ -101,11 +129,23 @@ def cluster_rows(planned: Planned) -> list[Row]:
     return rows
 
 
+def _turns_row(planned: Planned, head: int) -> Row:
+    """Who stands in for a head, and who leads its cluster how often."""
+    one = planned.turns_of.get(head)
+    if one is None:
+        return {}
+    row = {"stand_in": planned.table.ids[one.stand_in] if one.stand_in >= 0 else ""}
+    if any(len(other.leaders) > 1 for other in planned.turns):
+        leaders = zip(one.leaders.tolist(), one.share.tolist())
+        row["turns"] = " ".join(f"{planned.table.ids[k]}:{share:.3f}" for k, share in leaders)
+    return row
+
+
 def _place(planned: Planned, point_m: Floats) -> Row:
     """A point in metres, and in degrees if the table is."""
     degrees = planned.table.to_degrees(point_m)
     there = {} if degrees is None else dict(zip(("latitude", "longitude"), degrees))
-    return {**there, "x_m": _short(point_m[0]), "y_m": _short(point_m[1])}
+    return {**there, "x_m": float(point_m[0]), "y_m": float(point_m[1])}
 
 
 def plan_totals(planned: Planned, plan: Plan) -> Row:
@@ -113,8 +153,8 @@ def plan_totals(planned: Planned, plan: Plan) -> Row:
     sends = (plan.cluster >= 0) & (plan.head != np.arange(len(plan.head)))
     return {
         "clusters": plan.n_clusters if plan.topology.kind == "head" else 0,
-        "seconds": _short(plan.time_s),
-        "joules": _short(plan.ledger.total_j),
+        "seconds": plan.time_s,
+        "joules": plan.ledger.total_j,
         "most_joules_of_a_device": _short(plan.joules.max()),
         "bytes": plan.ledger.total_bytes,
         "server_bytes": int(plan.ledger.bytes[HOPS.index("device_cloud")].sum()),
@@ -134,9 +174,12 @@ def summary(planned: Planned) -> Row:
         "work": {name: value for name, value in asdict(planned.work).items() if value is not None},
         "n_devices": planned.devices.n,
         "origin_latitude_longitude": planned.table.origin,
-        "server_m": [_short(value) for value in server],
+        "server_m": server.tolist(),
         "server_latitude_longitude": planned.table.to_degrees(server),
         "per_cloud_round": {name: plan_totals(planned, plan) for name, plan in planned.plans.items()},
+        "for": None if planned.objective is None else planned.objective.name,
+        "first_battery_rounds": None if planned.drain is None else _rounds(float(planned.drain.max())),
+        "by_number_of_clusters": [_figures_row(planned, figures) for figures in choices(planned)],
         "compared": planned.compared,
         "ledger": planned.plan.ledger.table(),
         "clusters": cluster_rows(planned),
@@ -144,6 +187,65 @@ def summary(planned: Planned) -> Row:
         "notes": planned.notes,
         "warnings": list(planned.warnings),
     }
+
+
+def choices(planned: Planned) -> list[Figures]:
+    """The plan and those with other numbers of clusters that are better in something: in seconds, joules, the worst device's
+    joules or imbalance; at most MOST_CHOICES."""
+    if planned.objective is None:
+        return []
+    key = planned.objective.key
+    best = min(planned.by_number, key=key, default=None)
+    kept = [
+        one for one in planned.by_number if one is best or not any(_beaten(one, other) for other in planned.by_number)
+    ]
+    while len(kept) > MOST_CHOICES:  # the one that is nearest to its neighbours goes
+        ratio = [kept[i + 1].clusters / kept[i - 1].clusters for i in range(1, len(kept) - 1)]
+        for i in np.argsort(ratio, kind="stable").tolist():
+            if kept[i + 1] is not best:
+                del kept[i + 1]
+                break
+    return kept
+
+
+def _beaten(one: Figures, other: Figures) -> bool:
+    """Another is nowhere worse, and better somewhere."""
+    pairs = [(getattr(one, name), getattr(other, name)) for name in ("seconds", "joules", "worst_j", "balance")]
+    return all(b <= a * (1 + 1e-9) for a, b in pairs) and any(b < a * (1 - 1e-6) for a, b in pairs)
+
+
+def _figures_row(planned: Planned, figures: Figures) -> Row:
+    row = {
+        "clusters": figures.clusters,
+        "seconds": _short(figures.seconds),
+        "joules": _short(figures.joules),
+        "most_joules_of_a_device": _short(figures.worst_j),
+        "bytes": int(figures.bytes),
+    }
+    if planned.table.battery_j is not None:
+        row["most_drain_of_a_battery"] = _short(figures.battery)
+    if planned.devices.label_counts.any():
+        row["label_imbalance"] = round(figures.balance, 4)
+    return row
+
+
+def choice_rows(planned: Planned) -> list[Row]:
+    """A row per number of clusters, as text."""
+    rows = []
+    for figures in choices(planned):
+        row = {
+            "clusters": str(figures.clusters),
+            "time": si(figures.seconds, "s"),
+            "energy": si(figures.joules, "J"),
+            "worst device": si(figures.worst_j, "J"),
+            "traffic": si(figures.bytes, "B"),
+        }
+        if planned.table.battery_j is not None:
+            row["rounds of the first battery"] = f"{1 / figures.battery:,.0f}" if figures.battery > 0 else "-"
+        if planned.devices.label_counts.any():
+            row["imbalance"] = f"{round(figures.balance, 4):.3f}"
+        rows.append(row)
+    return rows
 
 
 def comparison_rows(planned: Planned) -> list[Row]:

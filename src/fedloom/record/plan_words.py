@@ -77,6 +77,15 @@ def lonely_words(ids: Sequence[str], links: Sequence[WeakLink], devices: Devices
     )
 
 
+def left_out_words(ids: Sequence[str], links: Sequence[WeakLink]) -> list[str]:
+    """Who is left out, because nothing reaches it within a day."""
+    return [
+        f"{ids[link.device]} is left out: the nearest that could serve it is {si(link.distance_m, 'm')} away, and that link is "
+        f"{link.missing_db:.0f} dB too weak to carry a model within a day"
+        for link in links
+    ]
+
+
 def refusal_words(ids: Sequence[str], links: Sequence[WeakLink], plan: Plan, model_bytes: int) -> str:
     """Why a plan is none: links that do not carry a model within a day."""
     link = links[0]

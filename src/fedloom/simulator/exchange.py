@@ -222,11 +222,14 @@ def exchange(
         ]
     else:
         hop = "device_head"
-        up = snapshot.d2d.pick(topology.host)
+        down = snapshot.d2d.pick(topology.host)
         nothing = Link(
-            fixed_s=np.zeros(up.rate_bit_s.shape), rate_bit_s=np.full(up.rate_bit_s.shape, np.inf), power_w=0.0
+            fixed_s=np.zeros(down.rate_bit_s.shape), rate_bit_s=np.full(down.rate_bit_s.shape, np.inf), power_w=0.0
         )
-        links = {"up": up, "down": nothing if snapshot.head_broadcast_free else up}
+        links = {
+            "up": snapshot.d2d.back().pick(topology.host),
+            "down": nothing if snapshot.head_broadcast_free else down,
+        }
         own = topology.host[:, None] == np.arange(topology.cover.shape[1])[None, :]
         used = np.ones(topology.n_aggregators, np.bool_)
         cloud = [_to_cloud(snapshot, topology.host, used, size[d], d, edges) for d in ("down", "up")]

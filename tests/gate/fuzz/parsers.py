@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy.io import savemat
 
 from fedloom.coding import CODECS, codec
@@ -27,9 +28,9 @@ from fedloom.deployment import letters
 from fedloom.deployment.bundles import Bundle, parse_bundle
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.took import Took
-from fedloom.fleet import placement
-from fedloom.fleet.table import read_fleet, read_gradients
-from fedloom.gate import Refused, arrays, json_text, mat, yaml_text
+from fedloom.fleet.gradients import read_gradients
+from fedloom.fleet.table import read_fleet
+from fedloom.gate import Refused, arrays, json_text, mat, parquet, yaml_text
 from fedloom.gate import files as gate_files
 from fedloom.gate.child import Child
 from fedloom.methods import METHODS
@@ -206,13 +207,36 @@ FLEETS = (
     b"a,0,1.5,10,20,5,yes,3,4\nb,10,-2,20,23,5,no,0,9\nc,1e2,7,5,10,3,1,5,5\n",
     b"latitude,longitude,samples_per_s,tx_power_w,n_samples\n48.1,11.5,100,0.1,30\n48.2,11.6,50,0.2,20\n",
     b'"name",x,y\n"q,1",0,0\n"r",5,5\n\n"s",6,7\n',
+    b"id,x_m,y_m,z_m,battery_wh,up_bit_s,down_bit_s\na,0,1,2,mains,1e6,2e6\nb,1,1,0,3.5,1e5,2e5\n",
 )
-PLACEMENTS = (b"x_m,y_m\n0,0\n10,20.5\n-3,4e1\n", b"x_m,y_m,z_m,speed\n0,0,1,2\n10,20.5,3,4\n")
 GRADIENTS_CSV = (b"g0,g1,g2\n1,2,3\n4,5,6.5\n-1e-3,0,2\n", b"1,2\n3,4\n5,6\n")
 
 
 def _fleet(data: bytes) -> Any:
     return read_fleet(_file(data, "fleet.csv"))
+
+
+class _ParquetFleets:
+    """With one reader for all files."""
+
+    def __init__(self) -> None:
+        self.child = Child(parquet.__name__, seconds=20)
+
+    def __call__(self, data: bytes) -> Any:
+        return read_fleet(_file(data, "fleet.parquet"), self.child)
+
+
+def _parquet_fleets() -> tuple[bytes, ...]:
+    """Tables as Parquet, plain and packed."""
+    table = pl.DataFrame(
+        {"id": ["a", "b", "c"], "x_m": [0.0, 1.5, 9.0], "y_m": [1, 2, 3], "candidate": [True, False, True]}
+    )
+    out = []
+    for packed in ("uncompressed", "zstd", "snappy"):
+        buffer = io.BytesIO()
+        table.write_parquet(buffer, compression=packed)
+        out.append(buffer.getvalue())
+    return tuple(out)
 
 
 def _good_fleet(table: Any) -> bool:
@@ -532,8 +556,8 @@ def all_parsers() -> tuple[Parser, ...]:
         *map(_messages, CODEC_TEXTS),
         Parser(name="fleet", seeds=FLEETS, words=NUMBER_WORDS, parse=_fleet, holds=_good_fleet),
         Parser(
-            name="placement", seeds=PLACEMENTS, words=NUMBER_WORDS, holds=lambda made: _finite(made[0], *made[1].values()),
-            parse=lambda data: placement.read_csv(_file(data, "places.csv")),
+            name="fleet-parquet", seeds=_parquet_fleets(), words=SIZE_WORDS, holds=_good_fleet,
+            parse=_ParquetFleets(),
         ),
         Parser(
             name="gradients-csv", seeds=GRADIENTS_CSV, words=NUMBER_WORDS, parse=_gradients("csv"), holds=_good_gradients

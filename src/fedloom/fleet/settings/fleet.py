@@ -1,12 +1,14 @@
 """A whole fleet: devices, cells, links, compute, what is drawn anew, mobility, and whether they fit together."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedloom._settings import Settings
 from fedloom.fleet.settings.cells import Cells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings
+from fedloom.fleet.settings.devices import DeviceSettings, with_table
 from fedloom.fleet.settings.links import (
     DeviceCloud,
     DeviceEdge,
@@ -48,7 +50,8 @@ class MobilitySettings(Settings):
 
 
 class FleetSettings(Settings):
-    """Devices, cells, links, compute and mobility."""
+    """Devices, cells, links, compute and mobility. `devices`: what is known of each. `table`, the path of a fleet table, stands
+    for number, placement and `devices`."""
 
     n_devices: int = Field(ge=1, le=10**12)
     cells: Cells = SingleCell()
@@ -65,6 +68,21 @@ class FleetSettings(Settings):
     compute: ComputeSettings = ComputeSettings()
     redraw: Redraw = Redraw()
     mobility: MobilitySettings | None = None
+    devices: DeviceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_table(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and data.get("table") is not None:
+            return with_table(dict(data))
+        return data
+
+    @field_validator("devices")
+    @classmethod
+    def _devices_fit(cls, value: DeviceSettings | None, info: ValidationInfo) -> DeviceSettings | None:
+        if value is not None and info.data.get("n_devices") is not None:
+            value.check(info.data["n_devices"])
+        return value
 
     @field_validator("placement")
     @classmethod

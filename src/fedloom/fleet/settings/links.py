@@ -73,7 +73,8 @@ class RateLink(Settings):
 class RadioLink(Settings):
     """Shannon rate over the distance of sender and receiver (DDC, section 5). `antennas` of the receiver, whose signals
     are combined: so many times the SNR of one (CAMU, section II-B). `fading` "rayleigh": the gain of every link, of mean 1
-    over the path's, is drawn when links are: once, or as `redraw.links` says; between devices the same in both directions."""
+    over the path's, is drawn when links are: once, or as `redraw.links` says; between devices the same in both directions.
+    `mains`: joules of the sender are not counted."""
 
     kind: Literal["radio"] = "radio"
     power_w: float = Field(default=0.01, ge=1e-15, le=1e9)
@@ -82,6 +83,7 @@ class RadioLink(Settings):
     antennas: int = Field(default=1, ge=1, le=1_000_000)
     fading: Literal["none", "rayleigh"] = "none"
     path_loss: PathLoss = LogDistanceLoss()
+    mains: bool = Field(default=False, exclude_if=lambda value: not value)
 
 
 class DrawnLinks(Settings):

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from fedloom._settings import FilePath, Row, Settings
+from fedloom._settings import Row, Settings
 from fedloom.fleet import placement
 from fedloom.fleet.settings.quantities import Coordinate, Count, Flat, Length, Point, Region, same_dimension
 
@@ -98,20 +98,7 @@ class CoordinatesPlacement(Settings):
         return positions_m
 
 
-class CsvPlacement(Settings):
-    """Positions from a file with the columns x_m, y_m and perhaps z_m, one line per device."""
-
-    kind: Literal["csv"] = "csv"
-    path: FilePath
-
-
 Placement = Annotated[
-    DiscPlacement
-    | SquarePlacement
-    | RectanglesPlacement
-    | CellsPlacement
-    | ThreeCellsPlacement
-    | CoordinatesPlacement
-    | CsvPlacement,
+    DiscPlacement | SquarePlacement | RectanglesPlacement | CellsPlacement | ThreeCellsPlacement | CoordinatesPlacement,
     Field(discriminator="kind"),
 ]
