@@ -173,6 +173,7 @@ def test_a_coded_method_is_planned_with_the_bytes_that_it_sends(here, method):
     assert coded["per_cloud_round"][method]["joules"] < plain["per_cloud_round"][method]["joules"]
 
 
+@pytest.mark.full  # half a minute
 def test_the_example_city(here):
     text = plan(CITY, "--model", "lenet5", "--out", "o")
     shown = (
@@ -424,7 +425,7 @@ def test_columns_without_a_name_are_ignored(here):
 
 def test_where_capacities_differ_the_search_begins_twice():
     gaps = []
-    for seed in range(12):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         problem = head_problem(
             rng.uniform(0, 300, (7, 2)),
