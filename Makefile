@@ -3,7 +3,7 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
-# Python compiles what it imports when it first does: to do it for every file of every package takes longer than all the rest.
+# Python compiles a file when it first imports it, and most of what is installed never is.
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 # Of a source tree the installation knows every file by its place: where one has come, gone or moved it is made again.
 READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' ' -f1)
@@ -80,7 +80,7 @@ demo: install
 
 test:
 	@$(MAKE) --no-print-directory -j 2 setup browser network
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not full"
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full"
 
 # The adapter to Flower, against a real SuperLink on loopback
 test-flower: $(FLOWER)/.ready

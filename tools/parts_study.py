@@ -45,7 +45,7 @@ PARTS: dict[str, Change] = {
     "trimmed mean (10 %) at edges": robustly(robust.trimmed_mean(0.1)),
     "momentum 0.5 at the cloud": stepped(server.Momentum(lr=1.0, beta=0.5)),
     "Adam at the cloud": stepped(server.Adam(lr=0.03)),
-    "FedNova": lambda method: method.with_(normalise=True),
+    "FedNova": lambda method: method.with_(by_steps=True),
     "SCAFFOLD": lambda method: method.with_(rule="scaffold"),
     "Ditto": lambda method: method.with_(rule="ditto"),
     "float16 both ways": lambda method: method.with_(up="float16", down="float16"),

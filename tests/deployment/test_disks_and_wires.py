@@ -156,10 +156,10 @@ def test_lines_that_did_not_get_to_the_disk_are_written_again_before_they_are_fl
 def test_a_device_that_is_slow_is_not_a_silent_one(tmp_path, monkeypatch):
     whole = Worker.train
 
-    def slowly(self, start, **how):
+    def slowly(self, *what, **how):
         if self.client == 2:
             time.sleep(1.5)
-        return whole(self, start, **how)
+        return whole(self, *what, **how)
 
     monkeypatch.setattr(Worker, "train", slowly)
     scenario, text = for_method("hierfedavg", cloud_rounds=1, edge_rounds=1)

@@ -345,6 +345,7 @@ def some_devices(n=24):
         label_counts=counts,
         capacity=np.full(n, n),
         candidate=np.ones(n, bool),
+        battery_j=np.ones(n),
     )
 
 

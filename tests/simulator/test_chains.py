@@ -86,7 +86,9 @@ def test_models_are_what_their_recipes_say(name):
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if make_method(name).local.rule is None]
+)  # torch trains those
 def test_every_method_has_the_same_bits_in_chains_and_wave_by_wave(name):
     wanted, _ = run(name, Counted, edge_rounds=4)
     found, calls = run(name, CountedChains, edge_rounds=4)

@@ -42,7 +42,7 @@ def trimmed(text):
 VARIANTS = {
     "several cells": lambda: make_method("hhfl:rule=scaffold"),
     "coded and robust": lambda: trimmed("hhfl:rule=scaffold:up=topk:up.share=0.1:down=float16"),
-    "late": lambda: make_method("csahfl:alpha=0:rule=scaffold:normalise=true"),
+    "late": lambda: make_method("csahfl:alpha=0:rule=scaffold:by_steps=true"),
     "personal": lambda: make_method("csahfl_no_clusters:rule=ditto"),
     "features": lambda: make_method("ltc:n_clusters=2:box_s=6:rule=scaffold"),
     "async": lambda: make_method("fedat:n_tiers=3:rule=scaffold"),
@@ -214,7 +214,7 @@ def test_two_states_of_one_name_and_what_is_no_rule_are_refused():
         ("hhfl:rule.pull=1", "option rule.pull belongs to a client rule that is not named; write rule=ditto before"),
         ("hhfl:rule=ditto:rule=ditto", "option 'rule=ditto' is given twice"),
         ("hhfl:rule=ditto:rule.pull=-1", "pull must be at least 0, got -1"),
-        ("hhfl:normalise=2", "option normalise of method hhfl must be true or false, got '2'"),
+        ("hhfl:by_steps=2", "option by_steps of method hhfl must be true or false, got '2'"),
     ],
 )
 def test_what_is_wrong_with_a_rule_is_said_in_one_line(text, message):

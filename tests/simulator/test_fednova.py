@@ -55,9 +55,9 @@ def test_flat_it_is_the_published_loop_over_twenty_rounds(uneven):
 PAIRS = [
     ("fednova", "fedavg"),
     ("fednova:hierarchical=true", "hierfedavg"),
-    ("hhfl:normalise=true", "hhfl"),
-    ("fedat:normalise=true", "fedat"),
-    ("fedavg:normalise=false", "fedavg"),
+    ("hhfl:by_steps=true", "hhfl"),
+    ("fedat:by_steps=true", "fedat"),
+    ("fedavg:by_steps=false", "fedavg"),
 ]
 
 
@@ -73,8 +73,8 @@ def test_with_equal_steps_it_is_what_it_stands_on_bit_for_bit(pair):
 def test_with_any_method_and_robust_merges_it_runs_and_makes_a_difference(uneven, name):
     made, text = for_method(name)
     made["task"], made["training"] = uneven["task"], uneven["training"] | {"cloud_rounds": 3, "edge_rounds": 2}
-    a, b = (simulate(scenario(made), m, seed=1) for m in (text, f"{text}:normalise=true"))
+    a, b = (simulate(scenario(made), m, seed=1) for m in (text, f"{text}:by_steps=true"))
     assert not np.array_equal(a.row, b.row) and np.isfinite(b.row).all() and a.ledger.table() == b.ledger.table()
     trimmed = make_method(text).with_(merge_edge=robust.at_edge(robust.trimmed_mean(0.2)))
-    c, d = (simulate(scenario(made), m, seed=1) for m in (trimmed, trimmed.with_(normalise=True)))
+    c, d = (simulate(scenario(made), m, seed=1) for m in (trimmed, trimmed.with_(by_steps=True)))
     assert not np.array_equal(c.row, d.row) and np.isfinite(d.row).all()

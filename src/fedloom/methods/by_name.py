@@ -3,7 +3,7 @@
 Every method also has the options of its coding: `up` and `down` name a codec, whose own options follow with the name of the
 way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.01:down=qsgd:down.bits=8". And those of
 fl.Waiting: "hhfl:quorum=0.5". `rule` names a client rule with state, whose options have the name in front as those of codecs
-have: "hhfl:rule=ditto:rule.pull=0.5". `normalise` divides what clients changed by their steps: "csahfl:normalise=true".
+have: "hhfl:rule=ditto:rule.pull=0.5". `by_steps` divides what clients changed by their steps: "csahfl:by_steps=true".
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ def make_method(text: str) -> Method:
     name, *given = text.split(":") if len(text) <= options.MOST_CHARACTERS else (text,)
     coding = _those(given, lambda key: key in CODING or key.startswith(("up.", "down.")))
     waiting = _those(given, lambda key: key in WAITING)
-    merging = _those(given, lambda key: key == "normalise")
+    merging = _those(given, lambda key: key == "by_steps")
     remembering = _those(given, lambda key: key == "rule" or key.startswith("rule."))
     own = [option for option in given if option not in (*coding, *waiting, *merging, *remembering)]
     method = options.make(":".join([name, *own]), METHODS, "method")
@@ -41,8 +41,8 @@ def make_method(text: str) -> Method:
 
 
 def _merging(method: Method) -> Callable[..., Method]:
-    def changed(normalise: bool = False) -> Method:
-        return method.with_(normalise=normalise)
+    def changed(by_steps: bool = False) -> Method:
+        return method.with_(by_steps=by_steps)
 
     return changed
 

@@ -202,7 +202,7 @@ class Method:
     def with_(self, **parts: Any) -> "Method":
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
         coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves.
-        `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `normalise`: what clients changed is
+        `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `by_steps`: what clients changed is
         divided by their local steps before it is merged (fedloom.mixing.nova)."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
@@ -214,6 +214,6 @@ class Method:
             rule = parts.pop("rule")
             made_rule = client_rule(rule) if isinstance(rule, str) else rule
             parts["local"] = replace(parts.get("local", self.local), rule=made_rule)
-        if parts.pop("normalise", False):
+        if parts.pop("by_steps", False):
             parts["merge_edge"] = by_steps(parts.get("merge_edge", self.merge_edge))
         return replace(self, **parts)
