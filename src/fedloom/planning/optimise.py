@@ -31,7 +31,6 @@ Mask = NDArray[np.bool_]
 Watch = Callable[[str], None]
 
 HALVINGS = 14
-STARTS = 4  # plans of k-means from which heads are searched
 SMALL = 16  # devices up to which the search is repeated from other heads
 KICKS = 36
 TRIES = 2500  # single changes that are counted
@@ -87,7 +86,7 @@ class _Search:
         ranked = sorted(sweep, key=lambda g: objective.key(g.figures))
         frugal = sorted(sweep, key=lambda g: g.figures.joules)
         fast = sorted(sweep, key=lambda g: g.figures.seconds)
-        self.first = [g.head for g in (ranked[0], frugal[0], fast[0], frugal[len(frugal) // 2])][:STARTS]
+        self.first = [g.head for g in (ranked[0], frugal[0], fast[0], frugal[len(frugal) // 2])]
 
     def starts(self) -> Iterator[Ints]:
         """Groupings (K,) to polish, by what is asked for."""
@@ -218,7 +217,7 @@ class _Search:
     def _mixed(self) -> Iterator[Ints]:
         """Of least energy within several limits of seconds and drain, between the least of both and those of least energy;
         the best by the mix, as they are and with labels alike."""
-        frugal, fast, spared = self._frugal(self.limits), self._least("seconds", self.limits), None
+        frugal, fast = self._frugal(self.limits), self._least("seconds", self.limits)
         spared = self._least("drain", self.limits)
         ends = [self._grouped(found) for found in (frugal, fast, spared)]
         found = list(ends)

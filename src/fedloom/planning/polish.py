@@ -163,9 +163,8 @@ def _of_head(
 def _near_heads(reach: Reach, tally: Tally, k: int) -> Ints:
     """Other heads in the list of a device, the cheapest first."""
     index = reach.index[k]
-    heads = index[reach.there[k] & (tally.head[index] == index) & (index != tally.head[k]) & (index != k)]
-    joules = reach.joules[k][np.isin(index, heads) & reach.there[k]]
-    return np.asarray(index[np.isin(index, heads) & reach.there[k]][np.argsort(joules, kind="stable")])
+    others = reach.there[k] & (tally.head[index] == index) & (index != tally.head[k]) & (index != k)
+    return np.asarray(index[others][np.argsort(reach.joules[k][others], kind="stable")])
 
 
 def _dissolved(reach: Reach, tally: Tally, members: Ints) -> Ints | None:
