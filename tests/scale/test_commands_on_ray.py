@@ -46,7 +46,8 @@ def until(what, seconds=60.0):
 
 
 def test_a_driver_that_is_killed_goes_on_with_the_bits_of_a_local_run(address, crowd, tmp_path):
-    crowd["training"]["cloud_rounds"] = 60
+    crowd["training"]["cloud_rounds"] = 150  # more than the two seconds after which the first checkpoint is written
+    crowd["evaluation"] = {"every": 30}
     (tmp_path / "crowd.json").write_text(json.dumps(crowd))
     run = ["run", tmp_path / "crowd.json", "--method", "hhfl", "--seed", 4, "--quiet"]
     subprocess.run(fedloom(*run, "--out", tmp_path / "here"), check=True, capture_output=True)
