@@ -6,6 +6,7 @@ from fedloom.coding.difference import difference, restored
 from fedloom.coding.feedback import with_feedback
 from fedloom.coding.float16 import Float16
 from fedloom.coding.float32 import Float32
+from fedloom.coding.gaussian import Gaussian
 from fedloom.coding.interface import Codec, Row, checked, floats_from, floats_to, opened
 from fedloom.coding.masked import Masked, masked
 from fedloom.coding.qsgd import QSGD
@@ -22,6 +23,7 @@ __all__ = [
     "Coding",
     "Float16",
     "Float32",
+    "Gaussian",
     "Masked",
     "RandomK",
     "Row",

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from fedloom.coding.bfloat16 import BFloat16
 from fedloom.coding.float16 import Float16
 from fedloom.coding.float32 import Float32
+from fedloom.coding.gaussian import Gaussian
 from fedloom.coding.interface import Codec
 from fedloom.coding.qsgd import QSGD
 from fedloom.coding.randomk import RandomK
@@ -20,6 +21,7 @@ CODECS: dict[str, Callable[..., Codec]] = {
     "sign": Sign,
     "topk": TopK,
     "randomk": RandomK,
+    "gaussian": Gaussian,
 }
 
 

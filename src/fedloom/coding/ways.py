@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.coding.float32 import Float32
+from fedloom.coding.gaussian import Gaussian
 from fedloom.coding.interface import Codec
 from fedloom.coding.masked import masked
 from fedloom.coding.randomk import RandomK
@@ -28,6 +29,11 @@ class Coding:
         for name, way in (("up", self.up), ("down", self.down)):
             if isinstance(way, type) or not isinstance(way, Codec):
                 raise ValueError(f'{name} must be a codec, such as QSGD(bits=4) or codec("qsgd:bits=4"), got {way!r}')
+        if isinstance(self.down, Gaussian):
+            raise ValueError(
+                "down must not be gaussian: it is clients whom noise protects, on their way up; take up=gaussian, or noise at "
+                "aggregators (fedloom.mixing.private_mean)"
+            )
         if isinstance(self.down, Sign | TopK | RandomK):
             raise ValueError(
                 f"down must be a codec that keeps every value to some precision, such as float16 or qsgd, got {self.down}: "
@@ -38,6 +44,21 @@ class Coding:
     def codes_up(self) -> bool:
         """Models do not go up as they are."""
         return not isinstance(self.up, Float32)
+
+    @property
+    def private(self) -> Gaussian | None:
+        """The mechanism by which clients protect what they send, if they do."""
+        return self.up if isinstance(self.up, Gaussian) else None
+
+    @property
+    def codes_reports(self) -> bool:
+        """Aggregators code what they send up, as clients do; not what protects clients, who are protected already."""
+        return self.codes_up and self.private is None
+
+    @property
+    def keeps(self) -> bool:
+        """Who sends up keeps what it could not send. Not noise: sent later, it would be taken away again."""
+        return self.codes_up and self.feedback and self.private is None
 
     @property
     def codes_down(self) -> bool:

@@ -96,7 +96,7 @@ class Wire:
 
 def check_coding(method: Method) -> None:
     """Refuse a coding of models that only the cloud can make."""
-    if method.coding.codes_up and method.merge_edge.then is not None and method.group.rule is not one_cloud:
+    if method.coding.codes_reports and method.merge_edge.then is not None and method.group.rule is not one_cloud:
         raise ValueError(
             f"{method.name} has a server optimiser at aggregators, whose steps are taken by the cloud, and codes what they "
             f"report (up={method.coding.up}) of models that they do not have; leave up out"

@@ -336,4 +336,5 @@ def _plain(arrivals: Arrivals) -> dict[str, object]:
         "staleness": arrivals.staleness.tolist(),
         "total": arrivals.total,
         "steps": [] if arrivals.steps is None else arrivals.steps.tolist(),
+        "occasion": list(map(int, arrivals.occasion)),
     }

@@ -106,6 +106,7 @@ def _merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: 
             staleness=np.array(fields["staleness"], dtype=np.int64),
             total=float(fields["total"]),
             steps=np.array(fields["steps"], dtype=np.int64),
+            occasion=tuple(int(number) for number in fields["occasion"]),
         )
         updates, starts = zip(*order["updates"])
         used = [mixed(recipe, rows, method, wire) for recipe in (order["old"], *updates, *starts)]

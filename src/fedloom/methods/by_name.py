@@ -3,7 +3,7 @@
 Every method also has the options of its coding: `up` and `down` name a codec, whose own options follow with the name of the
 way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.01:down=qsgd:down.bits=8". And those of
 fl.Waiting: "hhfl:quorum=0.5". `rule` names a client rule with state, whose options have the name in front as those of codecs
-have: "hhfl:rule=ditto:rule.pull=0.5". `by_steps` divides what clients changed by their steps: "csahfl:by_steps=true".
+have: "hhfl:rule=ditto:rule.pull=0.5". `private` says who adds noise, client or edge: "hhfl:private=edge:private.clip=1.0". `by_steps` divides what clients changed by their steps: "csahfl:by_steps=true".
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +28,15 @@ def make_method(text: str) -> Method:
     waiting = _those(given, lambda key: key in WAITING)
     merging = _those(given, lambda key: key == "by_steps")
     remembering = _those(given, lambda key: key == "rule" or key.startswith("rule."))
-    own = [option for option in given if option not in (*coding, *waiting, *merging, *remembering)]
+    private = _those(given, lambda key: key == "private" or key.startswith("private."))
+    own = [option for option in given if option not in (*coding, *waiting, *merging, *remembering, *private)]
     method = options.make(":".join([name, *own]), METHODS, "method")
     if waiting:
         method = method.with_(waiting=options.make(":".join([name, *waiting]), {name: Waiting}, "method"))
     if merging:
         method = options.make(":".join([name, *merging]), {name: _merging(method)}, "method")
     try:
-        return method.with_(**_coding(coding), **_rule(remembering))
+        return method.with_(**_coding(coding), **_rule(remembering), **_private(private))
     except ValueError as error:
         raise Refused(f"method {name}: {error}") from None
 
@@ -75,6 +76,14 @@ def _rule(given: Sequence[str]) -> dict[str, ClientRule]:
             f"option {next(iter(values))} belongs to a client rule that is not named; write rule=ditto before"
         )
     return {"rule": client_rule(_text("rule", values))} if values else {}
+
+
+def _private(given: Sequence[str]) -> dict[str, str]:
+    """What the options of a noise that protects clients, each "private=edge" or "private.clip=1.0", come to."""
+    values = _values(given, "private=client:private.noise=0.5")
+    if values and "private" not in values:
+        raise Refused(f"option {next(iter(values))} needs to know who adds noise; write private=client or private=edge before")
+    return {"private": _text("private", values)} if values else {}
 
 
 def _values(given: Sequence[str], example: str) -> dict[str, str]:

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import _check
-from fedloom.coding import Coding, codec
+from fedloom.coding import Coding, Gaussian, codec
+from fedloom.gate import options
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
 from fedloom.mixing import by_steps, mean_of_aggregators
 from fedloom.mixing.merges import CloudLinear, Linear, MergeCloud, MergeEdge, Rows
+from fedloom.mixing.private_mean import PrivateMean, private_mean
 from fedloom.mixing.weights import Floats
 from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
 from fedloom.training.client_rules import client_rule
@@ -25,6 +27,8 @@ from fedloom.training.state import ClientRule
 
 Group = Callable[[View, np.random.Generator], Topology]
 WHEN = ("once", "moved", "cloud-round")
+PRIVATE: dict[str, Callable[..., Gaussian | PrivateMean]] = {"client": Gaussian, "edge": PrivateMean}
+"""Who adds the noise that protects clients: each of them, to what it sends, or aggregators, to what they merge."""
 CODING = ("up", "down", "feedback")  # fields of a coding that a method by name, or with_, may have by themselves
 
 
@@ -203,9 +207,17 @@ class Method:
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
         coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves.
         `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `by_steps`: what clients changed is
-        divided by their local steps before it is merged (fedloom.mixing.nova)."""
+        divided by their local steps before it is merged (fedloom.mixing.nova). `private`: who adds noise, client or edge, and how
+        much: Gaussian(clip=1.0, noise=1.0), PrivateMean(...), or as text, "client:clip=1.0:noise=0.5"."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
+        if "private" in parts:
+            how = parts.pop("private")
+            mechanism = options.make(how, PRIVATE, "level of privacy") if isinstance(how, str) else how
+            if isinstance(mechanism, PrivateMean):
+                parts["merge_edge"] = private_mean(parts.get("merge_edge", self.merge_edge), mechanism)
+            else:
+                parts["up"] = mechanism
         ways = {name: parts.pop(name) for name in CODING if name in parts}
         if ways:
             made = {name: codec(way) if isinstance(way, str) else way for name, way in ways.items()}

@@ -19,7 +19,8 @@ class Arrivals:
 
     client (m,); n_samples (m,) of each client; n_reached (m,): to how many aggregators the client reports;
     staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
-    total: samples of all clients attached to the aggregator; steps (m,): local steps that each client did.
+    total: samples of all clients attached to the aggregator; steps (m,): local steps that each client did. occasion: what tells
+    this merge from all others of a run (its seed first), for rules that draw.
     """
 
     client: NDArray[np.int64]
@@ -28,6 +29,7 @@ class Arrivals:
     staleness: NDArray[np.int64]
     total: float = 0.0
     steps: NDArray[np.int64] | None = None
+    occasion: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

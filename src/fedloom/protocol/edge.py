@@ -275,11 +275,12 @@ class Edge:
             mine = [f.pick(self.here.topology.cover[n, f.client]) for f in flights]
             mine = [f for f in mine if len(f)]
             if mine:
-                parts.append(self._part(row, n, mine, now))
+                parts.append(self._part(row, n, mine, now, n_updates == 0))
         total = sum(map(len, flights)) if n_updates is None else n_updates
         return [Merge(self.group, parts, total)] if flights else []
 
-    def _part(self, row: int, n: int, flights: list[Flight], now: int) -> Part:
+    def _part(self, row: int, n: int, flights: list[Flight], now: int, before: bool) -> Part:
+        """before: of what members trained before the first round."""
         here, n_samples = self.here, self.terms.n_samples
         client, left_at, steps = flights[0].client, flights[0].left_at, flights[0].steps
         if len(flights) > 1:
@@ -292,6 +293,7 @@ class Edge:
             staleness=now - left_at,
             steps=steps,
             total=self._total(n),
+            occasion=(self.terms.seed, n, self.n_rounds, self.n_merges, before),
         )
         self.contributed[row, client] = True
         self.contributed_last[row, client] = True

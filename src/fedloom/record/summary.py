@@ -32,6 +32,21 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
         "jobs_per_batch": float(np.mean(simulation.batches)) if simulation.batches else None,
         "resumed": resumed,
         "warnings": simulation.warnings,
+        **_privacy(simulation),
+    }
+
+
+def _privacy(simulation: "Simulation") -> dict[str, Any]:
+    """Of every client what it has given away, if noise protects it, and what its method reveals beside."""
+    found = simulation.epsilons()
+    if not found:
+        return {}
+    return {
+        "privacy": {
+            "delta": simulation.scenario.evaluation.delta,
+            "epsilon": {whom: values.tolist() for whom, values in found.items()},
+            "revealed_beside": sorted(simulation.method.needs),
+        }
     }
 
 

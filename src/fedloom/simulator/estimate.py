@@ -158,9 +158,9 @@ def _counted(scenario: Scenario, method: Method, size: Sizes, aggregators: int |
         rows=1
         + 3 * n_models
         + (k if keeps_devices else 0)
-        + (min(k, jobs) if coding.codes_up and coding.feedback else 0)
+        + (min(k, jobs) if coding.keeps else 0)
         + 3 * min(k, jobs) * kept / width,
-        coded_rows=noted * senders * (2 + coding.feedback) if coding.codes_up else 0.0,
+        coded_rows=noted * senders * (2 + coding.keeps) if coding.codes_up else 0.0,
         row_bytes=4.0 * size.n_params * width,
     )
 

@@ -22,6 +22,7 @@ from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
 from fedloom.simulator.moments import CLOUD, Moments
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
+from fedloom.simulator.spending import Spending
 from fedloom.simulator.states import States
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
@@ -48,7 +49,7 @@ class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
     the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. states: of a client rule. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
+    that are coded. states: of a client rule. spending: what clients have given away. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -62,6 +63,7 @@ class Held:
         self.moments = Moments(method, first, world.trainable)
         self.sending = Sending(method.coding, world.seed, world.coded)
         self.states = States(world.layout)
+        self.spending = Spending(method, len(world.n_samples))
         self.handed: dict[int, Model] = {}
         self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
         self._weights = np.zeros(0)
@@ -121,7 +123,7 @@ class Held:
             if self._over_backhaul and (host, model) not in sent:
                 sent[host, model] = self.sending.down(HAND_DOWN, host, model)
             self.edges[n] = sent.get((host, model), model)
-            if self._over_backhaul and self.sending.coding.codes_up:
+            if self._over_backhaul and self.sending.coding.codes_reports:
                 self.handed[n] = self.edges[n]
 
     @property
@@ -184,10 +186,13 @@ class Held:
         if not self.sending.coding.codes_up:
             return None
         results = [dispatch.result(j) for j in range(len(clients))]
-        over_air = scene.exchange.client_up.carried(clients).tolist()
+        over_air = scene.exchange.client_up.carried(clients)
+        if self.sending.coding.private is not None:
+            over_air[:] = True  # what a head trains leaves it in its cluster's model
+            self.spending.sent(clients)
         return [
             self.sending.up(UPLOAD, k, result, fetched[i]) if far else result
-            for k, result, i, far in zip(clients.tolist(), results, which.tolist(), over_air)
+            for k, result, i, far in zip(clients.tolist(), results, which.tolist(), over_air.tolist())
         ]
 
     def withdraw(self, clients: Sequence[int]) -> None:
@@ -202,6 +207,7 @@ class Held:
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
+        self.spending.merged(part.arrivals, part.weights)
         if part.weights is None:
             merged = self.states.slowed(old, _by_rows(self._method.merge_edge, old, part, steps), part.arrivals)
             self.edges[n] = self.moments.stepped(n, old, merged)

@@ -54,7 +54,7 @@ class Sending:
         if (kind, sender) in self._residuals:
             parts.append(self._residuals[kind, sender])
         arrived = derive(parts, Arrived(message), model.steps)
-        if self.coding.feedback:
+        if self.coding.keeps:
             left = self._residuals[kind, sender] = derive(parts, LeftOver(message), steps=0)
             message.pair(arrived, left)
         return arrived

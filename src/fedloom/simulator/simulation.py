@@ -263,7 +263,7 @@ class Simulation:
 
     def _measure(self, state: CloudRound | None) -> Measures:
         """Measures after a cloud round, or of the initial model."""
-        measures = clocked(self.federation.ledger, state)
+        measures = clocked(self.federation.ledger, state) | self._given_away()
         if self._evaluation is not None:
             row = (self.federation.model if state is None else state.model).row
             assert row is not None
@@ -277,6 +277,16 @@ class Simulation:
         measures |= noted(state)
         self.measures.append(measures)
         return measures
+
+    def _given_away(self) -> Measures:
+        """Epsilon of the client that has given away most: to its aggregators, and to everybody else."""
+        found = self.epsilons()
+        names = {"edge": "epsilon_edge", "others": "epsilon"}
+        return {names[whom]: float(values.max()) for whom, values in found.items()}
+
+    def epsilons(self) -> dict[str, NDArray[np.float64]]:
+        """Of every client (K,), to whom, so far; empty where no noise protects clients."""
+        return self.federation.held.spending.epsilons(self.scenario.evaluation.delta)
 
     def _note(self, state: CloudRound) -> None:
         """Who was where, what it cost, and what a user should know."""
