@@ -4,8 +4,8 @@
     s  = d' + z C g,   g ~ N(0, I)           (2) what is sent, 32 bits a value
 
 Without (1) nothing could be promised, as one client could change a model by any amount; (2) hides whether a client's change
-is there at all: of everything it sends, an observer learns no more than epsilon and delta say (fedloom.privacy.accounting), whoever
-it is, its aggregator included.
+is there at all: of everything it sends, an observer learns no more than epsilon and delta say
+(fedloom.privacy.accounting), whoever it is, its aggregator included.
 
 C. Dwork, A. Roth: The Algorithmic Foundations of Differential Privacy, 2014, theorem A.1. M. Abadi and others: Deep Learning with
 Differential Privacy, 2016, for clipping by C and noise of z C. H. B. McMahan, D. Ramage, K. Talwar, L. Zhang: Learning

@@ -16,11 +16,14 @@ from fedloom.deployment.letters import Letter
 from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.orders import Order
 from fedloom.deployment.recipes import Leaf, Recipe, leaves, merged, mixed, needed
+from fedloom.deployment.secret import secret_of
 from fedloom.deployment.took import NOTHING, Took
 from fedloom.deployment.transport import Link, Refusal, until_reached
 from fedloom.deployment.worker import Worker
 from fedloom.gate import Refused
 from fedloom.methods import Method
+from fedloom.mixing import ByRows
+from fedloom.mixing.private_mean import PrivateMean
 
 CALL_S = 60.0
 
@@ -149,7 +152,11 @@ class Doing:
         if order["name"] in self._store:
             return
         rows = await self._rows(needed(order), [])
-        wire = self._keeping.wire
+        wire, rule = self._keeping.wire, self._method.merge_edge
+        if isinstance(rule, ByRows) and isinstance(rule.rule, PrivateMean) and not rule.rule.seeded:
+            seed, *number = order["arrivals"]["occasion"]
+            hidden = [seed ^ secret_of(self._store.folder), *number]
+            order = {**order, "arrivals": {**order["arrivals"], "occasion": hidden}}
         await self._keeping.hold(order["name"], await asyncio.to_thread(merged, order, rows, self._method, wire))
         self._keeping.have_merged(rows)
 
@@ -168,8 +175,10 @@ class Doing:
         if code["add"] is not None and code["add"] not in self._store:
             raise ValueError(f"{self._name} has lost {code['add']}, what was left over of its last message")
         added = None if code["add"] is None else self._store[code["add"]]
-        wire = self._keeping.wire
-        message, left = await asyncio.to_thread(_own, partial(wire.sent_up, row, reference, added, code["key"]))
+        wire, key = self._keeping.wire, code["key"]
+        if wire.coding.private is not None and not wire.coding.private.seeded:
+            key ^= secret_of(self._store.folder)
+        message, left = await asyncio.to_thread(_own, partial(wire.sent_up, row, reference, added, key))
         if code["keep"] is not None:
             await self._keeping.hold(code["keep"], left)
         return message

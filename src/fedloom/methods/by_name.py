@@ -3,7 +3,8 @@
 Every method also has the options of its coding: `up` and `down` name a codec, whose own options follow with the name of the
 way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.01:down=qsgd:down.bits=8". And those of
 fl.Waiting: "hhfl:quorum=0.5". `rule` names a client rule with state, whose options have the name in front as those of codecs
-have: "hhfl:rule=ditto:rule.pull=0.5". `private` says who adds noise, client or edge: "hhfl:private=edge:private.clip=1.0". `by_steps` divides what clients changed by their steps: "csahfl:by_steps=true".
+have: "hhfl:rule=ditto:rule.pull=0.5". `by_steps` divides what clients changed by their steps: "csahfl:by_steps=true". `private`
+says who adds the noise that protects clients, client or edge: "hhfl:private=edge:private.clip=1.0:private.noise=0.5".
 """
 
 from collections.abc import Callable, Sequence
@@ -82,7 +83,9 @@ def _private(given: Sequence[str]) -> dict[str, str]:
     """What the options of a noise that protects clients, each "private=edge" or "private.clip=1.0", come to."""
     values = _values(given, "private=client:private.noise=0.5")
     if values and "private" not in values:
-        raise Refused(f"option {next(iter(values))} needs to know who adds noise; write private=client or private=edge before")
+        raise Refused(
+            f"option {next(iter(values))} needs to know who adds noise; write private=client or private=edge before"
+        )
     return {"private": _text("private", values)} if values else {}
 
 

@@ -18,7 +18,7 @@ from fedloom.gate import options
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
 from fedloom.mixing import by_steps, mean_of_aggregators
-from fedloom.mixing.merges import CloudLinear, Linear, MergeCloud, MergeEdge, Rows
+from fedloom.mixing.merges import ByRows, CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.private_mean import PrivateMean, private_mean
 from fedloom.mixing.weights import Floats
 from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
@@ -197,6 +197,12 @@ class Method:
                 f"{self.name} allots edge rounds, and its edge has a number or schedule of its own (rounds); leave one of them "
                 "out"
             )
+
+    @property
+    def protects(self) -> bool:
+        """Noise protects clients, where they send or where they are merged."""
+        rule = self.merge_edge
+        return self.coding.private is not None or (isinstance(rule, ByRows) and isinstance(rule.rule, PrivateMean))
 
     @property
     def allots_rounds(self) -> bool:

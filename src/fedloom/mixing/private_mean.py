@@ -8,8 +8,8 @@ A client moves (2) by a_i C at most, so that noise of z C a hides each of them, 
 itself sees what clients send: this protects them from the cloud and from each other. The old model and the starts are results of
 earlier merges, which had noise of their own.
 
-H. B. McMahan, D. Ramage, K. Talwar, L. Zhang: Learning Differentially Private Recurrent Language Models, 2018, where the server is the
-aggregator. m updates, P values; C = clip, z = noise.
+H. B. McMahan, D. Ramage, K. Talwar, L. Zhang: Learning Differentially Private Recurrent Language Models, 2018, where the server
+is the aggregator. m updates, P values; C = clip, z = noise.
 """
 
 from dataclasses import dataclass, replace
@@ -34,6 +34,8 @@ class PrivateMean:
     """z: standard deviation of the noise, in what one client can change."""
     weigh: WeighEdge = by_split_size
     """The weights of a linear merge."""
+    seeded: bool = False
+    """Real aggregators draw noise from the run's seed too, as in a simulation: for tests, as others know the seed."""
 
     def __post_init__(self) -> None:
         for name, value in (("clip", self.clip), ("noise", self.noise)):

@@ -5,17 +5,18 @@ of releases add up: together they tell of the client what one release with noise
 
     z = (sum_j 1 / z_j^2)^(-1/2)                                                            (1)
 
-whatever later ones do with earlier ones (J. Dong, A. Roth, W. Su: Gaussian Differential Privacy, 2022, corollary 2; exact for Gaussian
-noise, so that nothing is lost by adding). Epsilon of that release for a given delta is the accountant's (dp-accounting).
+whatever later ones do with earlier ones (J. Dong, A. Roth, W. Su: Gaussian Differential Privacy, 2022, corollary 2; exact for
+Gaussian noise, so that nothing is lost by adding). Epsilon of that release for a given delta is the accountant's (dp-accounting).
 
-Neighbours are federations with and without what one client changed: its update or nothing. Where it could be any other update instead,
-noise counts half. Who is sampled is not taken for a secret, so that sampling does not lower the price.
+Neighbours are federations with and without what one client changed: its update or nothing. Where it could be any other update
+instead, noise counts half. Who is sampled is not taken for a secret, so that sampling does not lower the price.
 
     uploads   noise z at the client       each costs 1 / z^2                                 (2) to who sees them
     merges    noise z at clients          each costs a_k^2 / (z^2 sum_i a_i^2)               (3) to who sees merges alone
               noise z at the aggregator   each costs (a_k / max_i a_i)^2 / z^2               (4)
 
-Eq. (3) counts on the noise of the other clients: who knows theirs learns up to (2). m updates with weights a_i in a merge; K clients.
+Eq. (3) counts on the noise of the other clients: who knows theirs learns up to (2). m updates with weights a_i in a merge; K
+clients.
 """
 
 import numpy as np

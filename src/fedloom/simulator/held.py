@@ -49,7 +49,8 @@ class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
     the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. states: of a client rule. spending: what clients have given away. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
+    that are coded. states: of a client rule. spending: what clients have given
+    away. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world

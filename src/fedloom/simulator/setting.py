@@ -12,6 +12,7 @@ from fedloom._random import stream
 from fedloom.coding import Coding
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
+from fedloom.privacy.accounting import epsilon
 from fedloom.simulator.features import Features
 from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.simulator.world import World
@@ -126,6 +127,7 @@ def make_setting(
         rows.trainable_mask(model),
         method.coding,
     )
+    _check_private(method, world)
     return Setting(
         scenario=scenario,
         dataset=dataset,
@@ -136,6 +138,22 @@ def make_setting(
         world=world,
         loss=loss,
     )
+
+
+def _check_private(method: Method, world: World) -> None:
+    """Refuse what noise would not cover: values that are not trained, and states that travel beside a model."""
+    if not method.protects:
+        return
+    epsilon([1.0], 0.1)  # or say at once what is not installed
+    if world.layout is not None and world.layout.width > world.layout.n_values:
+        raise ValueError(
+            f"noise protects a model, and {method.local.rule} sends states beside it as they are; leave the rule or the noise out"
+        )
+    if world.trainable is not None and not world.trainable.all():
+        raise ValueError(
+            f"noise protects what is trained, and {int((~world.trainable).sum()):,} of the model's values are not (statistics of "
+            "BatchNorm, frozen layers): they would be sent as they are; take a network without them, such as resnet20 or lenet5"
+        )
 
 
 def local_rule(scenario: Scenario, method: Method, n_samples: NDArray[np.int64]) -> LocalRule:
