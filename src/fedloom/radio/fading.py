@@ -2,8 +2,8 @@
 
     |h|^2 / L,   h = sqrt(K / (K + 1)) 1 + sqrt(1 / (K + 1)) g,   g ~ CN(0, I)          Rician; K = 0 is Rayleigh
 
-so 2 (K + 1) |h|^2 is chi-square with 2 L degrees of freedom and noncentrality 2 L K. K is the power of the direct ray over that of
-all others. Flat over the band and drawn once for a link; no correlation between antennas.
+so 2 (K + 1) |h|^2 is chi-square with 2 L degrees of freedom and noncentrality 2 L K. K is the power of the direct ray over that
+of all others. Flat over the band and drawn once for a link; no correlation between antennas.
 """
 
 import numpy as np

@@ -4,7 +4,8 @@
     E f(x) f(y) = exp(-|x - y| / d)                        exactly, for any number M of waves (TR 38.901, section 7.4.4)
 
 because a plane wave whose number is drawn of the spectrum of exp(-r / d), P(|k| <= k) = 1 - 1 / sqrt(1 + k^2 d^2) in any
-direction, has this correlation. The numbers are drawn one of each of M equally likely ranges, so that one field alone comes close to it too.
+direction, has this correlation. The numbers are drawn one of each of M equally likely ranges, so that one field alone comes
+close to it too.
 
 Of pairs of places (devices that send to each other):
 

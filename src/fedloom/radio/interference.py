@@ -3,8 +3,8 @@
     down   I_nk = load sum_{m != n} P g_mk                    at device k while it listens to cell n
     up     I_n  = load sum_{m != n} mean_{j in m} P_j g_nj    at cell n
 
-Down: all other cells send, `load` of the time. Up: in every other cell one of its devices sends, any of them as often as the others,
-`load` of the time.
+Down: all other cells send, `load` of the time. Up: in every other cell one of its devices sends, any of them as often as the
+others, `load` of the time.
 
 g (N, K): power gains of paths between N cells and K devices, of one antenna. All cells use the same band all over, and powers
 as they are set: there is neither power control nor coordination between cells, nor one's own cell's interference.
