@@ -136,10 +136,8 @@ def device_paths(link: PeerLink, device_m: Array, around: Surroundings) -> Paths
         )
         found = _paths(loss, ways, field, both)
         for out, values in ((gain, found.gain), (sees, found.line_of_sight)):
-            out[rest, rows] = np.asarray(values).T
             out[rows, rest] = values
-            square = out[rows, rows]  # products of matrices are the same in both directions up to the last bits only
-            out[rows, rows] = np.where(np.tri(len(square), dtype=np.bool_), square.T, square)
+            out[rest, rows] = np.asarray(values).T
     return Paths(gain=gain, line_of_sight=sees)
 
 

@@ -73,13 +73,18 @@ def pair_field(
     """g (A, B) of points (A, 2) and others (B, 2), apart_m (A, B) metres from each other; of two sets of waves of the same
     correlation, of which the phases of the second play no part."""
     points, others = _check.array("point_m", point_m, (None, 2)), _check.array("other_m", other_m, (None, 2))
-    one = _phases(first, points) + first.phase_rad, _phases(second, others)  # cos(a + b) = cos a cos b - sin a sin b
-    two = _phases(second, points), _phases(first, others) + first.phase_rad
-    total: Array = np.zeros((len(points), len(others)))
-    for ours, theirs in (one, two):
-        total += np.cos(ours) @ np.cos(theirs).T
-        total -= np.sin(ours) @ np.sin(theirs).T
+    ours = _turns(_phases(first, points) + first.phase_rad), _turns(_phases(second, points))
+    theirs = _turns(_phases(second, others)), _turns(_phases(first, others) + first.phase_rad)
+    left = np.concatenate([part for cos, sin in ours for part in (cos, -sin)], axis=1)
+    right = np.concatenate([part for cos, sin in theirs for part in (cos, sin)], axis=1)
+    total = left @ right.T  # cos(a + b) = cos a cos b - sin a sin b
     return np.asarray(total / np.sqrt(len(first.phase_rad) * (1 + np.exp(-2 * apart_m / correlation_m))))
+
+
+def _turns(phase_rad: Array) -> tuple[Array, Array]:
+    """Cosines and sines as multiples of 2^-20: sums of products of so few digits have no rounding errors, in whatever order a
+    library for matrices forms them, on however many threads."""
+    return np.rint(np.cos(phase_rad) * 2**20) / 2**20, np.rint(np.sin(phase_rad) * 2**20) / 2**20
 
 
 def _phases(waves: Waves, points: Array) -> Array:
