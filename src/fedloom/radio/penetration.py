@@ -1,4 +1,4 @@
-"""Walls between an outdoor site and a device in a building: 3GPP TR 38.901, section 7.4.3.1.
+"""Walls between an outdoor site and a device in a building: 3GPP TR 38.901 (version 16.1), section 7.4.3.1.
 
     PL      = PL_b + PL_tw + PL_in + N(0, sigma_p^2)                     dB; PL_b: over the whole way, as if there were no wall
     PL_tw   = 5 - 10 log10(sum over materials of share 10^(-L / 10))     through the wall
@@ -8,7 +8,8 @@
     high    70 % coated glass, 30 % concrete, sigma_p 6.5 dB             new buildings
     L       glass 2 + 0.2 f, coated glass 23 + 0.3 f, concrete 5 + 4 f   (Table 7.4.3-1; f in GHz)
 
-Left out: Table 7.4.3-3 (a fixed 20 dB, for comparison with earlier studies below 6 GHz), wood, cars, and walls between rooms.
+Later versions have another coated glass (19.2: 25.4 + 0.11 f). Left out: Table 7.4.3-3 (a fixed 20 dB, for comparison with
+earlier studies below 6 GHz), wood, cars, and walls between rooms.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Path loss and line of sight of 3GPP TR 38.901 (version 16.1; 19.2 has the same numbers): Tables 7.4.1-1, 7.4.2-1, 7.5-6.
+"""Path loss and line of sight of 3GPP TR 38.901 (version 16.1): Tables 7.4.1-1, 7.4.2-1, 7.5-6.
 
     uma         urban macro: sites above the roofs            umi         urban micro: sites in the street canyon, below the roofs
     rma         rural macro                                   inh-open, inh-mixed   indoor hotspot: open and mixed office
