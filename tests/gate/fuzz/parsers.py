@@ -185,6 +185,7 @@ SETS = (
     b"fleet.n_devices=12",
     b"task.partition={kind: classes, classes_per_client: 2}\x1ftraining.batch_size=20",
     b"fleet.device_edge.up={kind: radio, power_w: 0.2, path_loss: {kind: free-space}}",
+    b"fleet.device_edge.up={kind: radio, fading: rician, path_loss: {kind: tr38901, scenario: umi, indoor: 0.3}}",
     b"name=other",
     b"task.model={kind: mlp, hidden: [64, 32]}",
 )
