@@ -12,7 +12,7 @@ TOOLS := $(VENV)/.tools
 BROWSER := $(VENV)/.browser
 NETWORK := $(VENV)/.network
 
-.PHONY: install setup browser network docs demo test test-full test-flower check format bench sanitize clean
+.PHONY: install setup browser network docs demo test test-full test-flower test-oracle check format bench sanitize clean
 
 install: $(READY)
 setup: $(READY) $(TOOLS)
@@ -46,16 +46,17 @@ $(BROWSER): | $(BIN)/python
 	fi
 	@touch $(BROWSER)
 
-# Flower wants older versions of some packages: it gets an environment of its own, on top of the other one.
-FLOWER := $(VENV)/flower
-
-$(FLOWER)/.ready: requirements/flower.txt requirements/lock.txt requirements/run.txt | $(READY) $(TOOLS)
-	test -x $(FLOWER)/bin/python || $(PYTHON) -m venv $(FLOWER)
-	@$(FLOWER)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $(FLOWER)/.home
+# Flower wants older versions of some packages, and Sionna is needed by one test alone, without its ray tracer: they get
+# environments of their own, on top of the other one.
+$(VENV)/oracle/.ready: OPTIONS := --no-deps
+$(VENV)/flower/.ready $(VENV)/oracle/.ready: $(VENV)/%/.ready: requirements/%.txt requirements/lock.txt requirements/run.txt \
+		| $(READY) $(TOOLS)
+	test -x $(@D)/bin/python || $(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $(@D)/.home
 	@$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
-		> "$$(cat $(FLOWER)/.home)/fedloom-base.pth"
-	$(FLOWER)/bin/python $(PIP) -r requirements/flower.txt
-	@touch $(FLOWER)/.ready
+		> "$$(cat $(@D)/.home)/fedloom-base.pth"
+	$(@D)/bin/python $(PIP) $(OPTIONS) -r requirements/$*.txt
+	@touch $@
 
 # Deployments are tested in networks of their own, which are made with ip and tc, as root. Where these are not there and cannot be
 # installed, those tests are left out and say so.
@@ -83,11 +84,15 @@ test:
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not full"
 
 # The adapter to Flower, against a real SuperLink on loopback
-test-flower: $(FLOWER)/.ready
-	$(FLOWER)/bin/python -m pytest tests/flower src/fedloom/flower
+test-flower: $(VENV)/flower/.ready
+	$(VENV)/flower/bin/python -m pytest tests/flower src/fedloom/flower
+
+# Our TR 38.901 against Sionna's
+test-oracle: $(VENV)/oracle/.ready
+	$(VENV)/oracle/bin/python -m pytest tests/oracle
 
 # Needs the real datasets: make test-full FEDLOOM_DATA=/where/they/are
-test-full: setup browser network test-flower
+test-full: setup browser network test-flower test-oracle
 	@test -n "$(FEDLOOM_DATA)" || { echo "set FEDLOOM_DATA to the folder of the datasets, see docs/data.md"; exit 2; }
 	FEDLOOM_DATA=$(FEDLOOM_DATA) $(BIN)/python -m pytest -n 2 --dist loadfile
 

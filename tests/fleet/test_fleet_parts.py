@@ -40,11 +40,6 @@ def test_integer_links_reach_both_ends_equally_often():
     np.testing.assert_allclose(np.bincount(others.astype(int))[1:] / len(others), 0.2, atol=0.03)
 
 
-def test_by_distance():
-    rates = links.by_distance([[0, 0], [3, 4], [0, 10]], lambda d: 100 / np.maximum(d, 1))
-    np.testing.assert_allclose(rates, [[np.inf, 20, 10], [20, np.inf, 100 / 45**0.5], [10, 100 / 45**0.5, np.inf]])
-
-
 def test_given_is_a_copy_with_an_infinite_diagonal():
     matrix = np.array([[7.0, 2.0], [2.0, -1.0]])
     np.testing.assert_array_equal(links.given(matrix), [[np.inf, 2], [2, np.inf]])
@@ -61,10 +56,6 @@ def test_given_is_a_copy_with_an_infinite_diagonal():
         ),
         (lambda: links.given([[0, -1], [-1, 0]]), "between devices 0 and 1 must be at least 0, got -1"),
         (lambda: links.given([[0, np.nan], [1, 0]]), "between devices 0 and 1 must be at least 0, got nan"),
-        (
-            lambda: links.by_distance([[0, 0]], lambda d: d[0]),
-            r"return the shape it gets, \(1, 1\), got \(1,\)",
-        ),
         (lambda: links.drawn(2, 5, 1, rng()), "low must be at most high, got low 5 and high 1"),
         (lambda: links.drawn(2, -1, 1, rng()), "low must be at least 0, got -1"),
         (

@@ -354,7 +354,7 @@ def test_a_table_says_where_devices_are_and_what_they_have(tmp_path):
     assert (now.d2d_reports == now.d2d_reports.T).all()  # nobody is taken for a liar
     with pytest.raises(ValueError, match=r"fleet\.csv has 2 devices, but n_devices is 3; leave n_devices out"):
         FleetSettings(table=str(file), n_devices=3)
-    with pytest.raises(ValueError, match=r"power_w must have a number for each of 3 devices, got 1"):
+    with pytest.raises(ValueError, match=r"power_w must have a value for each of 3 devices, got 1"):
         FleetSettings(n_devices=3, devices={"power_w": [1.0]})
     assert "devices" not in FleetSettings(n_devices=3).model_dump()  # so that runs are who they were
 

@@ -26,7 +26,16 @@ def test_positions_are_enough(table):
     fleet = read_fleet(table("x_m,y_m", "0,0", "3,4"))
     assert fleet.ids == ("0", "1") and fleet.position_m.tolist() == [[0, 0], [3, 4]] and fleet.n_devices == 2
     assert fleet.origin is None and fleet.ignored == ()
-    for column in ("steps_per_s", "samples_per_s", "power_w", "capacity", "candidate", "n_samples", "label_counts"):
+    for column in (
+        "steps_per_s",
+        "samples_per_s",
+        "power_w",
+        "capacity",
+        "candidate",
+        "indoor",
+        "n_samples",
+        "label_counts",
+    ):
         assert getattr(fleet, column) is None
     assert fleet.to_metres((1.5, -2)).tolist() == [1.5, -2]
 
@@ -99,6 +108,7 @@ def test_a_fleet_across_the_date_line_is_not_torn_apart(table):
         (["x_m,y_m,label_0", "0,0,-3"], "column label_0: expected a whole number of at least 0, got '-3'"),
         (["x_m,y_m,candidate", "0,0,maybe"], "line 2, column candidate: expected yes or no"),
         (["x_m,y_m,candidate", "0,0,no"], "no device is a candidate"),
+        (["x_m,y_m,indoor", "0,0,"], "line 2, column indoor: expected yes or no"),
         (["id,x_m,y_m", "a,0,0", "b,0,0", "a,1,1"], "line 4: id 'a' was given to a device in line 2 already"),
         (["id,x_m,y_m", ",0,0"], "line 2: the device has no id"),
         (["x_m,y_m,steps_per_s,samples_per_s", "0,0,1,1"], "got both steps_per_s and samples_per_s"),

@@ -13,12 +13,12 @@ from fedloom.fleet.settings.links import (
     EdgeCloud,
     FixedLink,
     FreeLink,
-    FreeSpaceLoss,
     GivenLinks,
-    LogDistanceLoss,
+    Interference,
     RadioLink,
     RateLink,
 )
+from fedloom.fleet.settings.path_loss import FreeSpaceLoss, LogDistanceLoss, Tr38901Loss
 from fedloom.fleet.settings.placement import (
     CellsPlacement,
     CoordinatesPlacement,
@@ -52,6 +52,8 @@ __all__ = [
     "GivenLinks",
     "LogDistanceLoss",
     "FreeSpaceLoss",
+    "Tr38901Loss",
+    "Interference",
     "DeviceEdge",
     "EdgeCloud",
     "DeviceCloud",

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom._random import stream
-from fedloom.fleet import cells, compute, hops, mobility, placement
+from fedloom.fleet import cells, compute, hops, mobility, placement, propagation
 from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings, FixedLaw
 from fedloom.fleet.settings.fleet import FleetSettings, When
@@ -157,7 +157,7 @@ class Fleet:
 
     def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
         position_m, home = self._where(t_move)
-        draw_links = partial(self._links, position_m, t_links)
+        draw_links = partial(self._links, position_m, home, t_links)
         in_reach, hop = self._reuse("links", (t_move, t_links), draw_links)
         return Snapshot(
             position_m=position_m,
@@ -208,7 +208,7 @@ class Fleet:
         new_position[movers, :2] = placement.around_cells(self._cell_m[target, :2], reach_m, 1, rng)
         return _frozen(new_position), _frozen(new_home)
 
-    def _links(self, position_m: Array, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
+    def _links(self, position_m: Array, home: Homes, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
         settings, power_w, up, down = (
             self.settings,
             self._own("power_w"),
@@ -218,9 +218,11 @@ class Fleet:
         to_cell = distances(self._cell_m, position_m)  # (N, K)
         in_reach = cells.within(to_cell, self._radius_m)
         cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
+        edge, around = settings.device_edge, self._around
+        ways_up, ways_down = propagation.edge_paths(edge, self._cell_m, position_m, to_cell, home, power_w, around)
         hop = {
-            "edge_up": hops.hop(settings.device_edge.up, to_cell, self._rng("edge_up", t_links), power_w, up),
-            "edge_down": hops.hop(settings.device_edge.down, to_cell, self._rng("edge_down", t_links), None, down),
+            "edge_up": hops.hop(edge.up, to_cell, self._rng("edge_up", t_links), power_w, up, ways_up),
+            "edge_down": hops.hop(edge.down, to_cell, self._rng("edge_down", t_links), None, down, ways_down),
             "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
             "backhaul_down": hops.hop(settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)),
             "cloud_up": hops.none(self.n_devices),
@@ -231,8 +233,11 @@ class Fleet:
         direct = settings.device_cloud
         if direct.via == "direct":
             to_server = distances(position_m, self._server_m[None])[:, 0]
-            hop["cloud_up"] = hops.hop(direct.up, to_server, self._rng("cloud_up", t_links), power_w, up)
-            hop["cloud_down"] = hops.hop(direct.down, to_server, self._rng("cloud_down", t_links), None, down)
+            ways = [
+                propagation.server_paths(way, self._server_m, position_m, around) for way in (direct.up, direct.down)
+            ]
+            hop["cloud_up"] = hops.hop(direct.up, to_server, self._rng("cloud_up", t_links), power_w, up, ways[0])
+            hop["cloud_down"] = hops.hop(direct.down, to_server, self._rng("cloud_down", t_links), None, down, ways[1])
         return _frozen(in_reach), hop
 
     def _d2d(self, position_m: Array, t_move: int, t_links: int) -> Link:
@@ -245,8 +250,17 @@ class Fleet:
                 f"quantity; clustering by links between devices works up to {MOST_PEERS:,} of them: use fewer devices, or a "
                 f"method that groups by cells, such as hierfedavg or hhfl"
             )
-        build = partial(hops.peers, link, position_m, self._rng("d2d", t_links), self._own("power_w"))
+
+        def build() -> Link:
+            paths = propagation.device_paths(link, position_m, self._around)
+            return hops.peers(link, position_m, self._rng("d2d", t_links), self._own("power_w"), paths)
+
         return self._reuse("d2d", (t_move, t_links), build)
+
+    @property
+    def _around(self) -> propagation.Surroundings:
+        indoor = self._own("indoor")
+        return propagation.Surroundings(seed=self.seed, indoor=None if indoor is None else indoor > 0)
 
     def _own(self, name: str) -> Array | None:
         """(K,) what is known of each device."""

@@ -3,13 +3,10 @@
 The diagonal is infinite: a device needs no link to itself.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
-from fedloom.radio import distances
 
 Array = NDArray[np.float64]
 
@@ -40,15 +37,6 @@ def of_pairs(n: int, values: Array) -> Array:
     rates[upper] = values
     rates.T[upper] = values
     return rates
-
-
-def by_distance(positions_m: ArrayLike, rate_bit_s: Callable[[Array], Array]) -> Array:
-    """`rate_bit_s` of the distance (m) of every pair of devices at `positions_m` (K, D)."""
-    distance = distances(positions_m, positions_m)
-    rates = np.array(rate_bit_s(distance), dtype=np.float64)
-    if rates.shape != distance.shape:
-        raise ValueError(f"rate_bit_s must return the shape it gets, {distance.shape}, got {rates.shape}")
-    return given(rates)
 
 
 def given(matrix_bit_s: ArrayLike) -> Array:

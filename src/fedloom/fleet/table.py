@@ -10,6 +10,7 @@
     up_bit_s, down_bit_s       measured rates to and from the server
     capacity                   most devices it can serve as a head, itself included
     candidate                  whether it may be a head: yes or no, true or false, 1 or 0
+    indoor                     whether it is in a building: yes or no
     n_samples                  training samples
     label_<name>               training samples of each class, a column per class
 
@@ -55,9 +56,9 @@ NAMES = {  # of columns, and other spellings
     "down_bit_s": (),
     "capacity": (),
     "candidate": (),
+    "indoor": (),
     "n_samples": ("samples",),
 }
-YES_NO = {"yes": True, "true": True, "1": True, "y": True, "no": False, "false": False, "0": False, "n": False}
 RANGES = {  # least, most
     "x_m": (-FAR_M, FAR_M),
     "y_m": (-FAR_M, FAR_M),
@@ -84,9 +85,8 @@ class FleetTable:
     """K devices. ids: K different names. position_m (K, 2). origin: latitude and longitude of (0, 0), if it came in degrees.
 
     None where the table has no such column: height_m, steps_per_s, samples_per_s, power_w (W), battery_j (infinite for
-    mains), up_bit_s, down_bit_s, capacity, n_samples (K,);
-    candidate (K,) bool; label_counts (K, C), of the classes `labels`. n_samples is the sum of label_counts if only these are
-    there. ignored: columns that mean nothing here.
+    mains), up_bit_s, down_bit_s, capacity, n_samples (K,); candidate, indoor (K,) bool; label_counts (K, C), of the classes
+    `labels`. n_samples is the sum of label_counts if only these are there. ignored: columns that mean nothing here.
     """
 
     ids: tuple[str, ...]
@@ -98,6 +98,7 @@ class FleetTable:
     power_w: Floats | None = None
     capacity: Ints | None = None
     candidate: NDArray[np.bool_] | None = None
+    indoor: NDArray[np.bool_] | None = None
     n_samples: Ints | None = None
     label_counts: Ints | None = None
     labels: tuple[str, ...] = ()
@@ -181,7 +182,8 @@ def read_fleet(path: str | Path, child: Child | None = None) -> FleetTable:
         up_bit_s=table.get("up_bit_s"),
         down_bit_s=table.get("down_bit_s"),
         capacity=table["capacity"].astype(np.int64) if "capacity" in table else None,
-        candidate=_yes_no(cells) if "candidate" in cells.header else None,
+        candidate=_candidates(cells) if "candidate" in cells.header else None,
+        indoor=cells.yes_no("indoor") if "indoor" in cells.header else None,
         n_samples=_n_samples(cells, table, label_counts),
         label_counts=label_counts,
         labels=tuple(name.removeprefix(LABEL) for name in labels),
@@ -205,7 +207,7 @@ def _n_samples(cells: Cells, table: dict[str, Floats], label_counts: Ints | None
 
 
 def _is_number(name: str) -> bool:
-    return name.startswith(LABEL) or (name in NAMES and name not in ("id", "candidate"))
+    return name.startswith(LABEL) or (name in NAMES and name not in ("id", "candidate", "indoor"))
 
 
 def _positions(cells: Cells, table: dict[str, Floats]) -> tuple[Floats, tuple[float, float] | None]:
@@ -286,12 +288,8 @@ def _least_count(name: str) -> int | None:
     return COUNTS.get(name, 0 if name.startswith(LABEL) else None)
 
 
-def _yes_no(cells: Cells) -> NDArray[np.bool_]:
-    texts = cells.column("candidate")
-    for text, where in zip(texts, cells.where):
-        if text.lower() not in YES_NO:
-            raise Refused(f"{cells.file}, {where}, column candidate: expected yes or no (or 1 or 0), got {shown(text)}")
-    out = np.array([YES_NO[text.lower()] for text in texts])
+def _candidates(cells: Cells) -> NDArray[np.bool_]:
+    out = cells.yes_no("candidate")
     if not out.any():
         raise Refused(f"{cells.file}: no device is a candidate, so none could be a head; set candidate to yes for some")
     return out

@@ -9,11 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedloom.fleet.placement import MOST_DEVICES
 from fedloom.gate import Refused, files, parquet, shown, table_text
 from fedloom.gate.child import Child
 from fedloom.gate.words import one_line
 
+Bools = NDArray[np.bool_]
+YES_NO = {"yes": True, "true": True, "1": True, "y": True, "no": False, "false": False, "0": False, "n": False}
 WHAT = "a fleet, a table of devices"
 
 
@@ -32,6 +37,14 @@ class Cells:
         """Of every device."""
         i = self.header.index(name)
         return [row[i] for row in self.rows]
+
+    def yes_no(self, name: str) -> Bools:
+        """(K,) of every device; yes or no in any spelling."""
+        texts = self.column(name)
+        for text, where in zip(texts, self.where):
+            if text.lower() not in YES_NO:
+                raise Refused(f"{self.file}, {where}, column {name}: expected yes or no (or 1 or 0), got {shown(text)}")
+        return np.array([YES_NO[text.lower()] for text in texts])
 
 
 def read_cells(file: Path, meaning: Mapping[str, str], kept: str, child: Child | None = None) -> Cells:

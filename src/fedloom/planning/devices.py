@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fedloom import _check, radio
 from fedloom.fleet import ComputeSettings, CoordinatesPlacement, Fleet, FleetSettings, Link, RadioLink, Snapshot
 from fedloom.fleet import compute as computing
-from fedloom.fleet.hops import path_gain, snr_per_w
+from fedloom.fleet.hops import noise_w, path_gain
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Need
 
@@ -85,8 +85,7 @@ class Devices:
         return np.asarray(radio.airtime_s(bits, self._rate(gain, power_w)))
 
     def _rate(self, gain: Floats, power_w: Floats) -> Floats:
-        noise_w = radio.noise_w(self.link.noise_dbm_hz, self.link.bandwidth_hz)
-        return np.asarray(radio.shannon_rate(self.link.bandwidth_hz, radio.snr(power_w, gain, noise_w)))
+        return np.asarray(radio.shannon_rate(self.link.bandwidth_hz, radio.snr(power_w, gain, noise_w(self.link))))
 
     @cached_property
     def off_labels(self) -> Floats:
@@ -128,7 +127,7 @@ class Devices:
             fixed_s=np.zeros(self.n),
             rate_bit_s=self.server_rates("up", self.power_w),
             power_w=self.power_w,
-            snr_per_w=snr_per_w(self.link, self.to_server_m),
+            snr_per_w=radio.snr(1.0, self.gain(self.to_server_m), noise_w(self.link)),
             bandwidth_hz=self.link.bandwidth_hz,
         )
         now = Fleet.from_settings(settings, seed=0).snapshot(0)

@@ -185,6 +185,7 @@ SETS = (
     b"fleet.n_devices=12",
     b"task.partition={kind: classes, classes_per_client: 2}\x1ftraining.batch_size=20",
     b"fleet.device_edge.up={kind: radio, power_w: 0.2, path_loss: {kind: free-space}}",
+    b"fleet.device_edge.up={kind: radio, fading: rician, path_loss: {kind: tr38901, scenario: umi, indoor: 0.3}}",
     b"name=other",
     b"task.model={kind: mlp, hidden: [64, 32]}",
 )
@@ -203,8 +204,8 @@ def _method_texts() -> tuple[bytes, ...]:
 
 
 FLEETS = (
-    b"id,x_m,y_m,steps_per_s,tx_power_dbm,capacity,candidate,label_a,label_b\n"
-    b"a,0,1.5,10,20,5,yes,3,4\nb,10,-2,20,23,5,no,0,9\nc,1e2,7,5,10,3,1,5,5\n",
+    b"id,x_m,y_m,steps_per_s,tx_power_dbm,capacity,candidate,indoor,label_a,label_b\n"
+    b"a,0,1.5,10,20,5,yes,no,3,4\nb,10,-2,20,23,5,no,yes,0,9\nc,1e2,7,5,10,3,1,0,5,5\n",
     b"latitude,longitude,samples_per_s,tx_power_w,n_samples\n48.1,11.5,100,0.1,30\n48.2,11.6,50,0.2,20\n",
     b'"name",x,y\n"q,1",0,0\n"r",5,5\n\n"s",6,7\n',
     b"id,x_m,y_m,z_m,battery_wh,up_bit_s,down_bit_s\na,0,1,2,mains,1e6,2e6\nb,1,1,0,3.5,1e5,2e5\n",

@@ -18,7 +18,8 @@ class DeviceSettings(Settings):
 
     `power_w` is with what a device sends, to edge servers, to the cloud and to each other: over radio links it decides the rate
     too, so that the two directions between devices differ. `steps_per_s` or `samples_per_s`: how fast it trains. `up_bit_s`,
-    `down_bit_s`: measured rates to and from edge servers and the cloud.
+    `down_bit_s`: measured rates to and from edge servers and the cloud. `indoor`: whether it is in a building, for links by
+    tr38901.
     """
 
     power_w: Row[OwnWatts] | None = None
@@ -26,6 +27,7 @@ class DeviceSettings(Settings):
     samples_per_s: Row[Speed] | None = None
     up_bit_s: Row[OwnRate] | None = None
     down_bit_s: Row[OwnRate] | None = None
+    indoor: Row[bool] | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @model_validator(mode="after")
     def _one_speed(self) -> Self:
@@ -38,7 +40,7 @@ class DeviceSettings(Settings):
         for name in type(self).model_fields:
             value = getattr(self, name)
             if value is not None and len(value) != n_devices:
-                raise ValueError(f"{name} must have a number for each of {n_devices} devices, got {len(value)}")
+                raise ValueError(f"{name} must have a value for each of {n_devices} devices, got {len(value)}")
 
 
 def with_table(data: dict[str, Any]) -> dict[str, Any]:

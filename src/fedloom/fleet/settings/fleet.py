@@ -16,7 +16,9 @@ from fedloom.fleet.settings.links import (
     FalseReports,
     GivenLinks,
     PeerLink,
+    RadioLink,
     RateLink,
+    check_peers,
 )
 from fedloom.fleet.settings.placement import (
     CellsPlacement,
@@ -107,9 +109,20 @@ class FleetSettings(Settings):
             )
         return value
 
+    @field_validator("device_edge")
+    @classmethod
+    def _there_are_neighbours(cls, value: DeviceEdge, info: ValidationInfo) -> DeviceEdge:
+        cells = info.data.get("cells")
+        for name, link in (("up", value.up), ("down", value.down)):
+            heard = isinstance(link, RadioLink) and link.interference is not None
+            if heard and cells is not None and cells.n_cells < 2:
+                raise ValueError(f"interference in {name} needs at least two cells, got one; leave it out or set cells")
+        return value
+
     @field_validator("device_device")
     @classmethod
     def _matrix_fits(cls, value: PeerLink, info: ValidationInfo) -> PeerLink:
+        check_peers(value)
         n_devices = info.data.get("n_devices")
         if isinstance(value, GivenLinks) and n_devices not in (None, len(value.matrix_bit_s)):
             raise ValueError(f"matrix_bit_s is for {len(value.matrix_bit_s)} devices, but n_devices is {n_devices}")

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fedloom._settings import Row, Settings
 from fedloom.fleet import links
+from fedloom.fleet.settings.path_loss import LogDistanceLoss, PathLoss, Tr38901Loss
 from fedloom.fleet.settings.quantities import (
     Amount,
     BitRate,
@@ -14,36 +15,11 @@ from fedloom.fleet.settings.quantities import (
     Decibel,
     Factor,
     Hertz,
-    Length,
     Rate,
     Seconds,
     Sigma,
     Watts,
 )
-
-
-class LogDistanceLoss(Settings):
-    """loss = intercept + slope log10(max(d, floor) / reference) dB."""
-
-    kind: Literal["log-distance"] = "log-distance"
-    intercept_db: Decibel = 128.1
-    slope_db: float = Field(default=37.6, ge=-100, le=100)
-    reference_m: Length = 1000.0
-    floor_m: Length = 1.0
-
-
-class FreeSpaceLoss(Settings):
-    """gain = gain_tx gain_rx (c / (4 pi carrier max(d, floor)))^exponent."""
-
-    kind: Literal["free-space"] = "free-space"
-    carrier_hz: float = Field(default=915e6, ge=1e3, le=1e15)
-    exponent: float = Field(default=3.76, gt=0, le=20)
-    gain_tx: Factor = 10**0.5
-    gain_rx: Factor = 1.0
-    floor_m: Length = 1.0
-
-
-PathLoss = Annotated[LogDistanceLoss | FreeSpaceLoss, Field(discriminator="kind")]
 
 
 class FreeLink(Settings):
@@ -70,20 +46,48 @@ class RateLink(Settings):
     power_w: Watts = 0.0
 
 
+class Interference(Settings):
+    """Power of neighbouring cells that use the same band, each `load` of the time (fedloom.radio.interference)."""
+
+    load: float = Field(ge=0, le=1)
+
+
 class RadioLink(Settings):
     """Shannon rate over the distance of sender and receiver (DDC, section 5). `antennas` of the receiver, whose signals
-    are combined: so many times the SNR of one (CAMU, section II-B). `fading` "rayleigh": the gain of every link, of mean 1
-    over the path's, is drawn when links are: once, or as `redraw.links` says; between devices the same in both directions.
-    `mains`: joules of the sender are not counted."""
+    are combined: so many times the SNR of one (CAMU, section II-B). `fading` "rayleigh" or "rician": the gain of every link, of
+    mean 1 over the path's, is drawn when links are: once, or as `redraw.links` says; between devices the same in both
+    directions. `k_db`, of "rician": power of the direct ray over that of all others; by tr38901 links without a line of sight
+    have no direct ray, and k_db is the mean of its tables if it is not given. `noise_figure_db`: of the receiver, on top of
+    `noise_dbm_hz`. `interference`: of other cells, between devices and edge servers. `mains`: joules of the sender are not
+    counted."""
 
     kind: Literal["radio"] = "radio"
     power_w: float = Field(default=0.01, ge=1e-15, le=1e9)
     bandwidth_hz: Hertz = 1e6
     noise_dbm_hz: Decibel = -173.0
     antennas: int = Field(default=1, ge=1, le=1_000_000)
-    fading: Literal["none", "rayleigh"] = "none"
+    fading: Literal["none", "rayleigh", "rician"] = "none"
     path_loss: PathLoss = LogDistanceLoss()
     mains: bool = Field(default=False, exclude_if=lambda value: not value)
+    noise_figure_db: float = Field(default=0.0, ge=0, le=100, exclude_if=lambda value: value == 0)
+    k_db: float | None = Field(default=None, ge=-100, le=100, exclude_if=lambda value: value is None)
+    interference: Interference | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @model_validator(mode="after")
+    def _k_of_rician(self) -> Self:
+        if self.fading != "rician" and self.k_db is not None:
+            raise ValueError(f"k_db has no effect with fading {self.fading}; set fading: rician or leave it out")
+        if self.fading == "rician" and self.k_db is None and not isinstance(self.path_loss, Tr38901Loss):
+            raise ValueError("fading rician needs k_db, the power of the direct ray over that of all others, in dB")
+        return self
+
+    @property
+    def resolved_k_db(self) -> float:
+        """Of Rician fading: what is set, or what the tables of tr38901 say."""
+        if self.k_db is None and isinstance(self.path_loss, Tr38901Loss):
+            return self.path_loss.constants.k_db
+        assert self.k_db is not None  # the settings see to it
+        return self.k_db
 
 
 class DrawnLinks(Settings):
@@ -130,6 +134,25 @@ HopLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink, Field(discrimin
 PeerLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink | DrawnLinks | GivenLinks, Field(discriminator="kind")]
 
 
+def refuse_interference(link: PeerLink) -> None:
+    """Where there are no cells, there are no neighbouring ones."""
+    if isinstance(link, RadioLink) and link.interference is not None:
+        raise ValueError("interference is of neighbouring cells, and set in device_edge.up and device_edge.down only")
+
+
+def check_peers(link: PeerLink) -> None:
+    """Refuse what cannot be between two devices."""
+    refuse_interference(link)
+    loss = link.path_loss if isinstance(link, RadioLink) else None
+    if isinstance(loss, Tr38901Loss) and loss.scenario in ("uma", "rma"):
+        raise ValueError(
+            f"scenario {loss.scenario} is of sites above the roofs, which devices are not; use umi, inh-open or inh-mixed "
+            "between devices"
+        )
+    if isinstance(loss, Tr38901Loss) and loss.site_height_m is not None:
+        raise ValueError("site_height_m has no effect between devices; set device_height_m")
+
+
 class DeviceEdge(Settings):
     """Between devices and the edge servers of the cells.
 
@@ -148,6 +171,14 @@ class EdgeCloud(Settings):
     up: HopLink = FreeLink()
     down: HopLink = FreeLink()
 
+    @field_validator("up", "down")
+    @classmethod
+    def _no_device(cls, link: HopLink) -> HopLink:
+        if isinstance(link, RadioLink) and isinstance(link.path_loss, Tr38901Loss):
+            raise ValueError("tr38901 is between a site and a device; use log-distance or free-space for edge servers")
+        refuse_interference(link)
+        return link
+
 
 class DeviceCloud(Settings):
     """Between devices (heads) and the cloud: relayed by the home cell, or over a link of their own.
@@ -160,6 +191,12 @@ class DeviceCloud(Settings):
     up: HopLink = RateLink()
     down: HopLink = RateLink()
     noisy: bool = False
+
+    @field_validator("up", "down")
+    @classmethod
+    def _no_neighbours(cls, link: HopLink) -> HopLink:
+        refuse_interference(link)
+        return link
 
     @model_validator(mode="after")
     def _noise_needs_radio(self) -> Self:

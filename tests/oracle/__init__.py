@@ -1,0 +1,1 @@
+"""Our formulas against another implementation. Left out where it cannot be imported."""
