@@ -166,7 +166,10 @@ def test_the_delays_of_csahfl():
         (lambda: fleet().snapshot(1), "this fleet changes every edge round: expected edge_round"),
         (lambda: fleet().snapshot(1, -1), "edge_round must be a whole number of at least 0, got -1"),
         (lambda: fleet().homes_at(-1), "t must be a whole number of at least 0, got -1"),
-        (lambda: fleet(mobility={"p_stay": 0.5, "every": "day"}), "Input should be 'cloud-round' or 'edge-round'"),
+        (
+            lambda: fleet(mobility={"p_stay": 0.5, "every": "day"}),
+            "Input should be 'cloud-round', 'edge-round' or 'tick'",
+        ),
         (
             lambda: mobility.stationary(np.array([[False, True], [False, False]])),
             "neighbours must be symmetric: cell 1 is a neighbour of 0, but 0 is none of 1",

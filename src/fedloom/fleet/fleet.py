@@ -41,6 +41,7 @@ T = TypeVar("T")
 A = TypeVar("A", bound=NDArray[Any])
 
 MOST_TICKS = 10_000_000  # in a run: some walks are made tick by tick
+MOST_EMPTY_TICKS = 100_000  # until somebody must be there
 TIE_S = 1e-9  # so close before a tick is in it
 
 MOST_PEERS = 10_000  # devices with links to each other: 0.8 GB for each quantity
@@ -180,6 +181,20 @@ class Fleet:
         """
         _check.whole("t", t, least=0)
         return self._where.at(t)[1]
+
+    def somebody_s(self, time_s: float, *, later: bool = False) -> float:
+        """When a device takes part: time_s itself, or the start of the first tick after it in which one does. later: of a later
+        tick in any case."""
+        first = self.tick_at(time_s) + later
+        if self.moves != "tick":
+            return time_s if not later else first * self.settings.tick_s
+        for tick in range(first, first + MOST_EMPTY_TICKS):
+            if (self.homes_at(tick) >= 0).any():
+                return max(time_s, tick * self.settings.tick_s)
+        raise ValueError(
+            f"no device is in reach of a cell from {time_s:g} s on, for {MOST_EMPTY_TICKS:,} ticks of "
+            f"{self.settings.tick_s:g} s; enlarge radius_m, or let them move where cells are"
+        )
 
     def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
         position_m, home = self._where.at(t_move)

@@ -58,7 +58,11 @@ class Back(NamedTuple):
     host: int
 
 
-Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back
+class Coming(NamedTuple):
+    """Nobody was anywhere: it is time to see who has come."""
+
+
+Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back | Coming
 
 
 class Timepiece(Protocol):

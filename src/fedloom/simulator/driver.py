@@ -43,7 +43,7 @@ from fedloom.simulator.agenda import Agenda
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Carrier, Collects, Imagined
-from fedloom.simulator.clock import Arrival, Back, Delivered, Left, Lost, Opening, Reporting, Waking
+from fedloom.simulator.clock import Arrival, Back, Coming, Delivered, Left, Lost, Opening, Reporting, Waking
 from fedloom.simulator.errands import Errands
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
@@ -55,6 +55,8 @@ from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.world import CloudRound, Decision, World
 
 Ints = NDArray[np.int64]
+
+MOST_TRIES = 10_000  # ticks in which a cloud round could begin
 
 
 class Driver:
@@ -83,7 +85,7 @@ class Driver:
         carrier: Carrier | None = None,
     ) -> None:
         self.method, self.world = method, world
-        wander = world.fleet.moves in ("edge-round", "tick")
+        wander = world.fleet.moves == "edge-round" or world.fleet.in_time
         self.carrier = Imagined(method.edge.at_once) if carrier is None else carrier
         self.machines = Federation(
             world.terms,
@@ -182,9 +184,11 @@ class Driver:
                 if i < len(machines.edges):  # else it is of a group that is no more
                     self._tell(i, Due(now_s, edge_round))
             case Arrival(lead):
+                self._see()
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
             case Delivered(client, ticket):
+                self._see()
                 for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
                     self._tell(edge.group, event)
             case Left(client):
@@ -208,6 +212,9 @@ class Driver:
                 self._perform(machines.cloud.reported(i, now_s))
             case Reporting():
                 pass
+            case Coming():
+                self._advance(machines.next_index())
+                self._wait_for_somebody()
             case _:
                 assert_never(happening)
 
@@ -234,6 +241,7 @@ class Driver:
                     self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
+                    self._wait_for_somebody()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -273,38 +281,58 @@ class Driver:
 
     def _enter(self, g: int) -> None:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
-        machines, before = self.machines, self._snapshot
+        machines, before, when = self.machines, self._snapshot, self.method.group.when
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
-        changed = self._absent.begin_cloud_round()
+        changed, follow = self._absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
+        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
+        now = self._snapshot = self._somebody(g, index, anybody=due or (when == "moved" and not follow))
+        now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
+        moved = _has_moved(before, now)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
+            if self.world.fleet.in_time and moved and when == "moved" and not follow:
+                self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()), now)
+                changed = True
             if changed:
                 machines.move(self.scenes.again())
                 self._wake(self.scenes.now)
             self._wake(self._advance(index))
             return
-        now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
-        now = self._snapshot = self.world.fleet.snapshot(g, index, now_s)
-        when = self.method.group.when
-        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
         if now is before and not due and not changed:
             return
-        moved, follow = _has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()))
+            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()), now)
         elif moved and when == "once" and follow and not machines.roster.wander:
-            self._regroup(self.scenes.base.at_home(now.home))
-        elif changed:
-            self._regroup(self.scenes.base)
+            self._regroup(self.scenes.base.at_home(now.home), now)
+        elif changed or (moved and self.world.fleet.in_time and self.scenes.stays):
+            self._regroup(self.scenes.base, now)
         scene = self.scenes.enter(index, now_s, self.regrouping.allotment.power_w)
         machines.enter(scene)
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
             self._wake(scene, [edge])
 
-    def _regroup(self, topology: Topology) -> None:
+    def _somebody(self, g: int, index: int, *, anybody: bool) -> Snapshot:
+        """The snapshot of a cloud round that begins now, or when somebody is there who reports to anybody (anybody: or could, as
+        groups are made anew)."""
+        fleet, clock = self.world.fleet, self.clock
+        if not (fleet.in_time and self.carrier.foreseen):
+            return fleet.snapshot(g, index, clock.now_s)
+        begun_s = clock.now_s
+        clock.spend(fleet.somebody_s(begun_s) - begun_s)
+        for _ in range(MOST_TRIES):
+            now = fleet.snapshot(g, index, clock.now_s)
+            if anybody or self.scenes.topology_at(now).cover.any():
+                return now
+            clock.spend(fleet.somebody_s(clock.now_s, later=True) - clock.now_s)
+        raise ValueError(
+            f"nobody who belongs to a group of {self.method.name} is there from {begun_s:g} s on, until {clock.now_s:g} s; use a "
+            "method that groups again when clients move, or a fleet that stays in reach"
+        )
+
+    def _regroup(self, topology: Topology, now: Snapshot) -> None:
         self.scenes.base = topology
-        present = self.scenes.present(topology)
+        present = self.scenes.present(topology, now)
         if not self.machines.regroup(present, topology.pace_groups()):
             self.held.regroup(present)
         self.held.follow(present)
@@ -321,6 +349,16 @@ class Driver:
         if not self.method.cloud.waits:
             self._wake(scene)
         return scene
+
+    def _see(self) -> None:
+        """Where no round is waited for, clients are sent when others come back: who is where then, if that changes with time."""
+        if self.world.fleet.in_time and self.method.edge.at_once:
+            self._advance(self.scenes.newest)
+
+    def _wait_for_somebody(self) -> None:
+        """If nobody is anywhere, no group opens a round and sees who comes."""
+        if self.world.fleet.in_time and self.carrier.foreseen and all(edge.asleep for edge in self.machines.edges):
+            self.clock.foresee(self.world.fleet.somebody_s(self.clock.now_s, later=True), Coming())
 
     def _wake(self, scene: Scene, edges: Sequence[Edge] | None = None) -> None:
         """Groups that had nobody go on if somebody has come."""
