@@ -58,7 +58,16 @@ def snapshot(
     )
 
 
-class FixedFleet:
+class InRounds:
+    """Nothing changes with time."""
+
+    in_time = False
+
+    def tick_at(self, time_s):
+        return 0
+
+
+class FixedFleet(InRounds):
     """A fleet that goes through given snapshots and stays at the last."""
 
     def __init__(self, *snapshots):
@@ -66,11 +75,11 @@ class FixedFleet:
 
     moves = "never"
 
-    def snapshot(self, cloud_round, edge_round=None):
+    def snapshot(self, cloud_round, edge_round=None, time_s=0.0):
         return self.snapshots[min(cloud_round, len(self.snapshots) - 1)]
 
 
-class MovingFleet:
+class MovingFleet(InRounds):
     """A fleet whose clients have the homes `homes[r]` in edge round r of the run, and stay at the last."""
 
     moves = "edge-round"
@@ -79,7 +88,7 @@ class MovingFleet:
         reach = np.ones((n_cells, len(homes[0])), dtype=bool)
         self.snapshots = [snapshot(step_s, reach, home=home, **links) for home in homes]
 
-    def snapshot(self, cloud_round, edge_round=0):
+    def snapshot(self, cloud_round, edge_round=0, time_s=0.0):
         return self.snapshots[min(edge_round, len(self.snapshots) - 1)]
 
 

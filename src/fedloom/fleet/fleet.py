@@ -1,10 +1,11 @@
-"""A fleet: settings and a seed in, the state of devices, cells and links in any round out.
+"""A fleet: settings and a seed in, the state of devices, cells and links at any time out.
 
-Every draw is keyed by the seed, its purpose and the round, so a snapshot depends on nothing else: not on which
-rounds were asked for before, nor on which links were looked at.
+Every draw is keyed by the seed, its purpose and the round or tick, so a snapshot depends on nothing else: not on which
+were asked for before, nor on which links were looked at.
 
 Rounds are cloud rounds (0 is the first) or, for what is set to move or be redrawn every edge round, edge rounds
-counted through the whole run: 1 is the first, 0 is before it.
+counted through the whole run: 1 is the first, 0 is before it. What changes with time is the same during a tick: tick i begins
+at i tick_s seconds.
 """
 
 from collections.abc import Callable, Hashable
@@ -19,8 +20,9 @@ from fedloom._random import stream
 from fedloom.fleet import cells, compute, hops, mobility, placement
 from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings, FixedLaw
-from fedloom.fleet.settings.fleet import FleetSettings, When
+from fedloom.fleet.settings.fleet import FleetSettings
 from fedloom.fleet.settings.links import RadioLink
+from fedloom.fleet.settings.mobility import MobilitySettings, When, is_walk
 from fedloom.fleet.settings.placement import (
     CoordinatesPlacement,
     DiscPlacement,
@@ -29,6 +31,8 @@ from fedloom.fleet.settings.placement import (
     ThreeCellsPlacement,
 )
 from fedloom.fleet.snapshot import Link, Snapshot
+from fedloom.fleet.waypoint import Waypoint
+from fedloom.fleet.whereabouts import Hopping, Place, Placed, Walking, Whereabouts, read_only
 from fedloom.radio import distances
 
 Array = NDArray[np.float64]
@@ -36,7 +40,8 @@ Homes = NDArray[np.int64]
 T = TypeVar("T")
 A = TypeVar("A", bound=NDArray[Any])
 
-KEPT_STATES = 64  # where devices were in so many rounds: edges on clocks of their own are a few edge rounds apart
+MOST_TICKS = 10_000_000  # in a run: some walks are made tick by tick
+TIE_S = 1e-9  # so close before a tick is in it
 
 MOST_PEERS = 10_000  # devices with links to each other: 0.8 GB for each quantity
 
@@ -65,13 +70,8 @@ class Fleet:
         self.settings = settings
         self.seed = seed
         self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
-        self._active = _frozen(home >= 0)
-        self._states = {0: (_frozen(position_m), _frozen(home))}  # by round; the start is always kept
         self._built: dict[str, tuple[Hashable, Any]] = {}
-        self._transition: Array | None = None
-        if settings.mobility is not None:
-            around = mobility.neighbours(settings.mobility.neighbours, cell_m)
-            self._transition = mobility.transition(around, settings.mobility.p_stay)
+        self._where = _whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
 
     @classmethod
     def from_settings(cls, settings: FleetSettings, seed: int) -> "Fleet":
@@ -89,7 +89,7 @@ class Fleet:
         distance = distances(cell_m, position_m)  # (N, K)
         in_reach = cells.within(distance, radius)
         active = in_reach.any(axis=0)
-        if settings.uncovered == "error" or not active.any():
+        if (settings.uncovered == "error" and not is_walk(settings.mobility)) or not active.any():
             cells.check_covered(in_reach)
         home = np.full(len(position_m), -1, dtype=np.int64)
         if placed_for is not None and settings.homes == "even":
@@ -114,7 +114,7 @@ class Fleet:
     @property
     def n_devices(self) -> int:
         """K."""
-        return len(self._active)
+        return self.settings.n_devices
 
     @property
     def n_cells(self) -> int:
@@ -123,25 +123,51 @@ class Fleet:
 
     @property
     def moves(self) -> When:
-        """When devices move to other cells."""
+        """When devices move."""
         return "never" if self.settings.mobility is None else self.settings.mobility.every
 
-    def snapshot(self, cloud_round: int, edge_round: int | None = None) -> Snapshot:
-        """The fleet in a cloud round (0 is the first); the same object as long as nothing changes.
+    @property
+    def in_time(self) -> bool:
+        """Something changes with time: a snapshot is that of a tick."""
+        return "tick" in self._clocks
+
+    @property
+    def _clocks(self) -> tuple[When, When, When]:
+        """When devices move, links are drawn and speeds are."""
+        return self.moves, self.settings.redraw.links, self.settings.redraw.compute
+
+    def tick_at(self, time_s: float) -> int:
+        """The tick at a time; always 0 if nothing changes with time."""
+        if not self.in_time:
+            return 0
+        if not 0 <= time_s <= MOST_TICKS * self.settings.tick_s:
+            raise ValueError(
+                f"time_s must be in 0..{MOST_TICKS * self.settings.tick_s:g}, which are {MOST_TICKS:,} ticks of "
+                f"{self.settings.tick_s:g} s, got {time_s:g}; set a larger fleet.tick_s"
+            )
+        return int((time_s + TIE_S) // self.settings.tick_s)
+
+    def snapshot(self, cloud_round: int, edge_round: int | None = None, time_s: float = 0.0) -> Snapshot:
+        """The fleet in a cloud round (0 is the first), at a time; the same object as long as nothing changes.
 
         edge_round: counted through the whole run, 1 is the first and 0 before it. Needed from the second cloud round
-        on if something moves or is redrawn every edge round, else of no effect.
+        on if something moves or is redrawn every edge round, else of no effect. time_s: since the start of the run; what
+        changes with time is that of the tick it is in.
         """
         _check.whole("cloud_round", cloud_round, least=0)
         _check.wholes(edge_round=edge_round, least=0)
-        redraw = self.settings.redraw
-        clocks = (self.moves, redraw.links, redraw.compute)
+        clocks = self._clocks
         if "edge-round" in clocks and edge_round is None and cloud_round > 0:
             raise ValueError(
                 f"this fleet changes every edge round: expected edge_round, counted from the start of the run, "
                 f"got only cloud_round {cloud_round}; pass snapshot(cloud_round, edge_round)"
             )
-        now = {"never": 0, "cloud-round": cloud_round, "edge-round": edge_round or 0}
+        now = {
+            "never": 0,
+            "cloud-round": cloud_round,
+            "edge-round": edge_round or 0,
+            "tick": self.tick_at(time_s),
+        }
         t_move, t_links, t_compute = (now[clock] for clock in clocks)
         build = partial(self._build, t_move, t_links, t_compute)
         return self._reuse("snapshot", (t_move, t_links, t_compute), build)
@@ -149,14 +175,14 @@ class Fleet:
     def homes_at(self, t: int) -> Homes:
         """Home cells (K,), -1 for a device that takes no part, in round t of those after which devices move.
 
-        The homes of `snapshot` without drawing links: t is a cloud round, or an edge round counted through the whole
-        run (0: before the first), as `moves` says.
+        The homes of `snapshot` without drawing links: t is a cloud round, an edge round counted through the whole
+        run (0: before the first), or a tick, as `moves` says.
         """
         _check.whole("t", t, least=0)
-        return self._where(t)[1]
+        return self._where.at(t)[1]
 
     def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
-        position_m, home = self._where(t_move)
+        position_m, home = self._where.at(t_move)
         draw_links = partial(self._links, position_m, t_links)
         in_reach, hop = self._reuse("links", (t_move, t_links), draw_links)
         return Snapshot(
@@ -164,7 +190,7 @@ class Fleet:
             cell_m=self._cell_m,
             radius_m=self._radius_m,
             server_m=self._server_m,
-            active=self._active,
+            active=_frozen(home >= 0),
             in_reach=in_reach,
             home=home,
             edge_up=hop["edge_up"],
@@ -182,31 +208,6 @@ class Fleet:
             false_reports=self.settings.false_reports,
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
-
-    def _where(self, t: int) -> tuple[Array, Homes]:
-        """Positions (K, D) and homes (K,) in a round, walked to from the latest state before it that is kept."""
-        if self._transition is None:
-            return self._states[0]
-        if t not in self._states:
-            known = max(kept for kept in self._states if kept <= t)
-            state = self._states[known]
-            for step in range(known + 1, t + 1):
-                state = self._states[step] = self._moved(*state, self._transition, step)
-                if len(self._states) > KEPT_STATES:
-                    del self._states[next(kept for kept in self._states if kept > 0)]  # the first that was added
-        return self._states[t]
-
-    def _moved(self, position_m: Array, home: Homes, transition: Array, t: int) -> tuple[Array, Homes]:
-        """One step of the chain; a device that moves stands anywhere in its new cell, at its old height."""
-        rng = stream(self.seed, "mobility", t)
-        new_home = mobility.move(home, transition, rng)
-        movers = np.flatnonzero(new_home != home)
-        target = new_home[movers]
-        height = position_m[movers, 2] if position_m.shape[1] == 3 else np.zeros(len(movers))
-        reach_m = _radius_at(self._cell_m, self._radius_m, target, height)
-        new_position = position_m.copy()
-        new_position[movers, :2] = placement.around_cells(self._cell_m[target, :2], reach_m, 1, rng)
-        return _frozen(new_position), _frozen(new_home)
 
     def _links(self, position_m: Array, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
         settings, power_w, up, down = (
@@ -284,6 +285,19 @@ class Fleet:
         return cast(T, self._built[name][1])
 
 
+def _whereabouts(settings: FleetSettings, seed: int, start: Place, cell_m: Array, radius_m: Array) -> Whereabouts:
+    """How the devices of a fleet move."""
+    moves, (position_m, _) = settings.mobility, start
+    if moves is None:
+        return Placed(start)
+    if isinstance(moves, MobilitySettings):
+        around = mobility.neighbours(moves.neighbours, cell_m)
+        return Hopping(seed, start, cell_m, radius_m, mobility.transition(around, moves.p_stay))
+    area_m = moves.area_m or placement.box(position_m[:, :2], cell_m[:, :2], radius_m)
+    walk = Waypoint(seed, position_m[:, :2], area_m, moves.speed_m_s, moves.pause_s)
+    return Walking(walk.at, settings.tick_s, position_m, cell_m, radius_m)
+
+
 def _cells(settings: Cells) -> tuple[Array, Array]:
     """Centres (N, D) and radii (N,)."""
     radius: ArrayLike
@@ -310,7 +324,7 @@ def _place(
         return placement.rectangles(place.regions_m, place.counts, rng, place.z_m), None
     if isinstance(place, CoordinatesPlacement):
         return np.array(place.positions_m, dtype=np.float64), None
-    ground = _radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
+    ground = placement.radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
     if isinstance(place, ThreeCellsPlacement):
         wanted, home = placement.three_cells(place.exclusive, place.pair, place.triple, place.overlap)
         return placement.in_region(centres[:, :2], ground, wanted, rng), home
@@ -319,21 +333,6 @@ def _place(
         placement.around_cells(centres[:, :2], ground, counts, rng),
         np.repeat(np.arange(n_cells), counts),
     )
-
-
-def _radius_at(cell_m: Array, radius_m: Array, cell: Homes, height_m: Array) -> Array:
-    """Radius (M,) of the disc that each of M cells cuts out of the plane at a height (M,)."""
-    if cell_m.shape[1] == 2:
-        return radius_m[cell]
-    square = radius_m[cell] ** 2 - (cell_m[cell, 2] - height_m) ** 2
-    if (square <= 0).any():
-        first = int(np.argmax(square <= 0))
-        raise ValueError(
-            f"cell {cell[first]} (height {cell_m[cell[first], 2]:g} m, radius {radius_m[cell[first]]:g} m) "
-            f"does not reach devices at a height of {height_m[first]:g} m; enlarge radius_m"
-        )
-    cut: Array = np.sqrt(square)
-    return cut
 
 
 def _with_height(points: Array, dimension: int) -> Array:

@@ -19,7 +19,6 @@ from fedloom.gate import Refused, files, parquet, shown, table_text
 from fedloom.gate.child import Child
 from fedloom.gate.words import one_line
 
-
 Bools = NDArray[np.bool_]
 YES_NO = {"yes": True, "true": True, "1": True, "y": True, "no": False, "false": False, "0": False, "n": False}
 

@@ -1,7 +1,7 @@
 """Virtual time: exact, and separate from wall time. What happens is ordered by (time, when it was foreseen)."""
 
 import heapq
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Opening(NamedTuple):
@@ -59,6 +59,16 @@ class Back(NamedTuple):
 
 
 Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back
+
+
+class Timepiece(Protocol):
+    """now_s, and what is foreseen."""
+
+    @property
+    def now_s(self) -> float: ...
+    def foresee(self, at_s: float, happening: Happening) -> None: ...
+    def next(self) -> Happening: ...
+    def spend(self, seconds: float) -> None: ...
 
 
 class Clock:

@@ -83,7 +83,7 @@ class Driver:
         carrier: Carrier | None = None,
     ) -> None:
         self.method, self.world = method, world
-        wander = world.fleet.moves == "edge-round"
+        wander = world.fleet.moves in ("edge-round", "tick")
         self.carrier = Imagined(method.edge.at_once) if carrier is None else carrier
         self.machines = Federation(
             world.terms,
@@ -97,7 +97,7 @@ class Driver:
         devices = self.machines.devices
         self.clock, self.ledger = self.carrier.clock, Ledger()
         self.held = Held(method, world, first, keep_devices)
-        self.scenes = Scenes(method, world, self.machines)
+        self.scenes = Scenes(method, world, self.machines, self.clock)
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
         self.regrouping = Regrouping(
             method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
@@ -283,7 +283,8 @@ class Driver:
                 self._wake(self.scenes.now)
             self._wake(self._advance(index))
             return
-        now = self._snapshot = self.world.fleet.snapshot(g, index)
+        now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
+        now = self._snapshot = self.world.fleet.snapshot(g, index, now_s)
         when = self.method.group.when
         due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
         if now is before and not due and not changed:
@@ -295,7 +296,7 @@ class Driver:
             self._regroup(self.scenes.base.at_home(now.home))
         elif changed:
             self._regroup(self.scenes.base)
-        scene = self.scenes.enter(index, self.regrouping.allotment.power_w)
+        scene = self.scenes.enter(index, now_s, self.regrouping.allotment.power_w)
         machines.enter(scene)
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
@@ -309,9 +310,9 @@ class Driver:
         self.held.follow(present)
 
     def _advance(self, index: int) -> Scene:
-        """The scene of a running edge round that a group opens. If it is the newest, clients are there now."""
+        """The scene of a running edge round that a group opens now. If it is the newest, clients are there now."""
         scene = self.scenes.at(index)
-        if index <= self.scenes.newest or scene is self.scenes.now:
+        if scene is self.scenes.now or (index <= self.scenes.newest and not self.world.fleet.in_time):
             return scene
         self.scenes.show(index, scene)
         if self.machines.move(scene):

@@ -1,5 +1,6 @@
 """Devices that fail: when they are there, their batteries, work that is broken off, packets that are lost."""
 
+import itertools
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -45,8 +46,8 @@ class Daily(Settings):
 
 
 class Trace(Settings):
-    """As measured. `file`: a CSV or Parquet table with the columns time_s, device and on (1 or 0), which stands for what is in it:
-    `first_on`, who is on at the start, and `changes_s`, the moments at which each device changes, ascending."""
+    """As measured. `file`: a CSV or Parquet table with the columns time_s, device and on (1 or 0), which stands for what is in
+    it: `first_on`, who is on at the start, and `changes_s`, the moments at which each device changes, ascending."""
 
     kind: Literal["trace"] = "trace"
     first_on: Row[bool]
@@ -59,7 +60,7 @@ class Trace(Settings):
                 f"first_on and changes_s must be of the same devices, got {len(self.first_on)} and {len(self.changes_s)}"
             )
         for k, times in enumerate(self.changes_s):
-            if any(a >= b for a, b in zip(times, times[1:])):
+            if any(a >= b for a, b in itertools.pairwise(times)):
                 raise ValueError(f"changes_s of device {k} must ascend")
         return self
 
@@ -80,9 +81,9 @@ class Charging(Settings):
 
 
 class BatterySettings(Settings):
-    """Of every device, unless `devices` has its `battery_j`. `level`: share that is in it at the start. A device takes `idle_w` all
-    the time, `receive_w` more while a model comes down, and what the ledger books for computing and sending. One that is empty
-    leaves, and is there again when it is charged to `back_at` of its capacity."""
+    """Of every device, unless `devices` has its `battery_j`. `level`: share that is in it at the start. A device takes `idle_w`
+    all the time, `receive_w` more while a model comes down, and what the ledger books for computing and sending. One that is
+    empty leaves, and is there again when it is charged to `back_at` of its capacity."""
 
     capacity_j: Joules | None = None
     level: Share = 1.0

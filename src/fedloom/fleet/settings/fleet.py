@@ -20,6 +20,7 @@ from fedloom.fleet.settings.links import (
     PeerLink,
     RateLink,
 )
+from fedloom.fleet.settings.mobility import Mobility, MobilitySettings, When, is_walk
 from fedloom.fleet.settings.placement import (
     CellsPlacement,
     CoordinatesPlacement,
@@ -30,31 +31,19 @@ from fedloom.fleet.settings.placement import (
 )
 from fedloom.fleet.settings.quantities import Point
 
-When = Literal["never", "cloud-round", "edge-round"]
-
 
 class Redraw(Settings):
-    """What is drawn anew for every cloud round, or for every edge round of the run."""
+    """What is drawn anew for every cloud round, for every edge round of the run, or for every tick of the fleet."""
 
     links: When = "never"
     compute: When = "never"
 
 
-class MobilitySettings(Settings):
-    """Between rounds a device stays with probability `p_stay`, else goes to a neighbour cell (CSAHFL, section 4.1).
-
-    `every` cloud round: the first is as the devices were placed. Every edge round: they have moved once before the first.
-    """
-
-    p_stay: float = Field(ge=0, le=1)
-    neighbours: Literal["ring", "path", "complete", "adjacent"] = "ring"
-    every: Literal["cloud-round", "edge-round"] = "cloud-round"
-
-
 class FleetSettings(Settings):
     """Devices, cells, links, compute, mobility, and how devices fail: when they are there (`availability`), what they run on
-    (`battery`), work that is broken off (`dropout`), and packets that are lost (`loss`). `devices`: what is known of each. `table`, the path of a fleet table, stands
-    for number, placement and `devices`."""
+    (`battery`), work that is broken off (`dropout`), packets that are lost (`loss`). `devices`: what is known of each. `table`,
+    the path of a fleet table, stands for number, placement and `devices`. `tick_s`: what changes with time is the same for so
+    many seconds."""
 
     n_devices: int = Field(ge=1, le=10**12)
     cells: Cells = SingleCell()
@@ -70,7 +59,8 @@ class FleetSettings(Settings):
     server_m: Point = (0.0, 0.0)
     compute: ComputeSettings = ComputeSettings()
     redraw: Redraw = Redraw()
-    mobility: MobilitySettings | None = None
+    mobility: Mobility | None = None
+    tick_s: float = Field(default=1.0, ge=1e-3, le=86_400, exclude_if=lambda value: value == 1.0)
     availability: Availability | None = Field(default=None, exclude_if=lambda value: value is None)
     battery: BatterySettings | None = Field(default=None, exclude_if=lambda value: value is None)
     dropout: Dropout | None = Field(default=None, exclude_if=lambda value: value is None)
@@ -88,6 +78,13 @@ class FleetSettings(Settings):
             and 1 <= data["n_devices"] <= MOST_DEVICES
         ):
             return with_traces(dict(data), data["n_devices"])
+        return data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _walkers_go_by_the_nearest_cell(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and "homes" not in data and is_walk(data.get("mobility")):
+            return {**data, "homes": "nearest"}
         return data
 
     @field_validator("devices")
@@ -156,8 +153,16 @@ class FleetSettings(Settings):
 
     @field_validator("mobility")
     @classmethod
-    def _somewhere_to_go(cls, value: MobilitySettings | None, info: ValidationInfo) -> MobilitySettings | None:
+    def _somewhere_to_go(cls, value: Mobility | None, info: ValidationInfo) -> Mobility | None:
         cells = info.data.get("cells")
-        if value is not None and cells is not None and cells.n_cells < 2:
+        if isinstance(value, MobilitySettings) and cells is not None and cells.n_cells < 2:
             raise ValueError("mobility needs at least two cells, got one; leave it out or set cells")
         return value
+
+    @model_validator(mode="after")
+    def _homes_fit(self) -> Self:
+        if is_walk(self.mobility) and self.homes != "nearest":
+            raise ValueError(
+                f"devices that move over the ground have their homes in the nearest cell; got homes {self.homes}: leave it out"
+            )
+        return self
