@@ -57,7 +57,6 @@ NAMES = {  # of columns, and other spellings
     "candidate": (),
     "n_samples": ("samples",),
 }
-YES_NO = {"yes": True, "true": True, "1": True, "y": True, "no": False, "false": False, "0": False, "n": False}
 RANGES = {  # least, most
     "x_m": (-FAR_M, FAR_M),
     "y_m": (-FAR_M, FAR_M),
@@ -287,11 +286,7 @@ def _least_count(name: str) -> int | None:
 
 
 def _yes_no(cells: Cells) -> NDArray[np.bool_]:
-    texts = cells.column("candidate")
-    for text, where in zip(texts, cells.where):
-        if text.lower() not in YES_NO:
-            raise Refused(f"{cells.file}, {where}, column candidate: expected yes or no (or 1 or 0), got {shown(text)}")
-    out = np.array([YES_NO[text.lower()] for text in texts])
+    out = cells.yes_no("candidate")
     if not out.any():
         raise Refused(f"{cells.file}: no device is a candidate, so none could be a head; set candidate to yes for some")
     return out

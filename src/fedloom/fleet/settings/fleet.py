@@ -6,9 +6,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedloom._settings import Settings
+from fedloom.fleet.placement import MOST_DEVICES
 from fedloom.fleet.settings.cells import Cells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings
-from fedloom.fleet.settings.devices import DeviceSettings, with_table
+from fedloom.fleet.settings.devices import DeviceSettings, with_table, with_traces
+from fedloom.fleet.settings.failures import Availability, BatterySettings, Daily, Dropout, OnOff, PacketLoss, Trace
 from fedloom.fleet.settings.links import (
     DeviceCloud,
     DeviceEdge,
@@ -38,8 +40,10 @@ class Redraw(Settings):
 
 
 class FleetSettings(Settings):
-    """Devices, cells, links, compute and mobility. `devices`: what is known of each. `table`, the path of a fleet table, stands
-    for number, placement and `devices`. `tick_s`: what changes with time is the same for so many seconds."""
+    """Devices, cells, links, compute, mobility, and how devices fail: when they are there (`availability`), what they run on
+    (`battery`), work that is broken off (`dropout`), packets that are lost (`loss`). `devices`: what is known of each. `table`,
+    the path of a fleet table, stands for number, placement and `devices`. `tick_s`: what changes with time is the same for so
+    many seconds."""
 
     n_devices: int = Field(ge=1, le=10**12)
     cells: Cells = SingleCell()
@@ -57,6 +61,10 @@ class FleetSettings(Settings):
     redraw: Redraw = Redraw()
     mobility: Mobility | None = None
     tick_s: float = Field(default=1.0, ge=1e-3, le=86_400, exclude_if=lambda value: value == 1.0)
+    availability: Availability | None = Field(default=None, exclude_if=lambda value: value is None)
+    battery: BatterySettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    dropout: Dropout | None = Field(default=None, exclude_if=lambda value: value is None)
+    loss: PacketLoss | None = Field(default=None, exclude_if=lambda value: value is None)
     devices: DeviceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
 
     @model_validator(mode="before")
@@ -64,6 +72,12 @@ class FleetSettings(Settings):
     def _read_table(cls, data: Any) -> Any:
         if isinstance(data, Mapping) and data.get("table") is not None:
             return with_table(dict(data))
+        if (
+            isinstance(data, Mapping)
+            and isinstance(data.get("n_devices"), int)
+            and 1 <= data["n_devices"] <= MOST_DEVICES
+        ):
+            return with_traces(dict(data), data["n_devices"])
         return data
 
     @model_validator(mode="before")
@@ -79,6 +93,24 @@ class FleetSettings(Settings):
         if value is not None and info.data.get("n_devices") is not None:
             value.check(info.data["n_devices"])
         return value
+
+    @field_validator("availability", "battery")
+    @classmethod
+    def _traces_fit(
+        cls, value: OnOff | Daily | Trace | BatterySettings | None, info: ValidationInfo
+    ) -> OnOff | Daily | Trace | BatterySettings | None:
+        charging = value.charging if isinstance(value, BatterySettings) else None
+        law = value if charging is None else charging.when
+        if isinstance(law, Trace) and info.data.get("n_devices") is not None:
+            law.check(info.data["n_devices"])
+        return value
+
+    @model_validator(mode="after")
+    def _batteries_have_a_size(self) -> Self:
+        known = self.devices is not None and self.devices.battery_j is not None
+        if self.battery is not None and self.battery.capacity_j is None and not known:
+            raise ValueError("battery needs capacity_j, or battery_j for each of the devices")
+        return self
 
     @field_validator("placement")
     @classmethod
