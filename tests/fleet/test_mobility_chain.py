@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom.fleet import Fleet, FleetSettings, mobility
-from fedloom.fleet.whereabouts import KEPT_STATES
+from fedloom.fleet.chain import KEPT_STATES
 
 RING = {"kind": "explicit", "centres_m": [[1000 * n, 0] for n in range(5)], "radius_m": 100}
 ROAMING = {

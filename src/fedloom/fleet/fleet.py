@@ -10,19 +10,21 @@ at i tick_s seconds.
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom._random import stream
-from fedloom.fleet import cells, compute, hops, mobility, placement
+from fedloom.fleet import cells, compute, hops, placement
+from fedloom.fleet.measured import Measured, homes, reached
 from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings, FixedLaw
 from fedloom.fleet.settings.fleet import FleetSettings
 from fedloom.fleet.settings.links import RadioLink
-from fedloom.fleet.settings.mobility import MobilitySettings, When, is_walk
+from fedloom.fleet.settings.measured import TraceMobility
+from fedloom.fleet.settings.mobility import When, is_walk
 from fedloom.fleet.settings.placement import (
     CoordinatesPlacement,
     DiscPlacement,
@@ -31,8 +33,9 @@ from fedloom.fleet.settings.placement import (
     ThreeCellsPlacement,
 )
 from fedloom.fleet.snapshot import Link, Snapshot
-from fedloom.fleet.waypoint import Waypoint
-from fedloom.fleet.whereabouts import Hopping, Place, Placed, Walking, Whereabouts, read_only
+from fedloom.fleet.trace import Held
+from fedloom.fleet.walks import paths, whereabouts
+from fedloom.fleet.whereabouts import Place, read_only
 from fedloom.radio import distances
 
 Array = NDArray[np.float64]
@@ -47,6 +50,15 @@ TIE_S = 1e-9  # so close before a tick is in it
 MOST_PEERS = 10_000  # devices with links to each other: 0.8 GB for each quantity
 
 _HOPS = ("edge_up", "edge_down", "backhaul_up", "backhaul_down", "cloud_up", "cloud_down", "d2d")
+
+
+class Ticks(NamedTuple):
+    """Rounds or ticks: of where devices are, of links, of speeds, of measured rates."""
+
+    move: int
+    links: int
+    compute: int
+    rates: int
 
 
 class Fleet:
@@ -72,7 +84,9 @@ class Fleet:
         self.seed = seed
         self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
         self._built: dict[str, tuple[Hashable, Any]] = {}
-        self._where = _whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
+        self._measured = Measured(settings.device_edge, len(cell_m))
+        self._speeds = _speeds(settings)
+        self._where = whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
 
     @classmethod
     def from_settings(cls, settings: FleetSettings, seed: int) -> "Fleet":
@@ -87,8 +101,12 @@ class Fleet:
         position_m, cell_m = _with_height(positions, dimension), _with_height(centres, dimension)
         server_m = _with_height(np.array([settings.server_m], dtype=np.float64), dimension)[0]
 
+        if isinstance(settings.mobility, TraceMobility):
+            position_m[:, :2] = paths(settings.mobility, position_m[:, :2]).at(0.0)
         distance = distances(cell_m, position_m)  # (N, K)
         in_reach = cells.within(distance, radius)
+        ever = Measured(settings.device_edge, len(cell_m)).ever
+        in_reach = in_reach if ever is None else in_reach & ever
         active = in_reach.any(axis=0)
         if (settings.uncovered == "error" and not is_walk(settings.mobility)) or not active.any():
             cells.check_covered(in_reach)
@@ -133,9 +151,11 @@ class Fleet:
         return "tick" in self._clocks
 
     @property
-    def _clocks(self) -> tuple[When, When, When]:
-        """When devices move, links are drawn and speeds are."""
-        return self.moves, self.settings.redraw.links, self.settings.redraw.compute
+    def _clocks(self) -> tuple[When, When, When, When]:
+        """When devices move, links are drawn, speeds are, and rates that were measured change."""
+        redraw = self.settings.redraw
+        compute = redraw.compute if self._speeds is None else "tick"
+        return self.moves, redraw.links, compute, "tick" if self._measured.in_time else "never"
 
     def tick_at(self, time_s: float) -> int:
         """The tick at a time; always 0 if nothing changes with time."""
@@ -169,9 +189,8 @@ class Fleet:
             "edge-round": edge_round or 0,
             "tick": self.tick_at(time_s),
         }
-        t_move, t_links, t_compute = (now[clock] for clock in clocks)
-        build = partial(self._build, t_move, t_links, t_compute)
-        return self._reuse("snapshot", (t_move, t_links, t_compute), build)
+        when = Ticks(*(now[clock] for clock in clocks))
+        return self._reuse("snapshot", when, partial(self._build, when))
 
     def homes_at(self, t: int) -> Homes:
         """Home cells (K,), -1 for a device that takes no part, in round t of those after which devices move.
@@ -180,26 +199,36 @@ class Fleet:
         run (0: before the first), or a tick, as `moves` says.
         """
         _check.whole("t", t, least=0)
-        return self._where.at(t)[1]
+        return self._place(t, t if self.moves == "tick" else 0)[1]
 
     def somebody_s(self, time_s: float, *, later: bool = False) -> float:
         """When a device takes part: time_s itself, or the start of the first tick after it in which one does. later: of a later
         tick in any case."""
         first = self.tick_at(time_s) + later
-        if self.moves != "tick":
+        if self.moves not in ("tick", "never"):  # where they are goes by rounds
             return time_s if not later else first * self.settings.tick_s
         for tick in range(first, first + MOST_EMPTY_TICKS):
-            if (self.homes_at(tick) >= 0).any():
+            if (self._place(tick if self.moves == "tick" else 0, tick)[1] >= 0).any():
                 return max(time_s, tick * self.settings.tick_s)
         raise ValueError(
             f"no device is in reach of a cell from {time_s:g} s on, for {MOST_EMPTY_TICKS:,} ticks of "
             f"{self.settings.tick_s:g} s; enlarge radius_m, or let them move where cells are"
         )
 
-    def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
+    def _place(self, t_move: int, t_rates: int) -> Place:
+        """Where devices are, and in which cells."""
         position_m, home = self._where.at(t_move)
-        draw_links = partial(self._links, position_m, t_links)
-        in_reach, hop = self._reuse("links", (t_move, t_links), draw_links)
+        up, down = self._measured.at(t_rates * self.settings.tick_s)
+        if up is None and down is None:
+            return position_m, home
+        in_reach = cells.within(distances(self._cell_m, position_m), self._radius_m)
+        return position_m, _frozen(homes(home, reached(in_reach, up, down), up, down))
+
+    def _build(self, when: Ticks) -> Snapshot:
+        t_move, t_links, t_compute, t_rates = when
+        position_m, home = self._place(t_move, t_rates)
+        draw_links = partial(self._links, position_m, t_links, t_rates)
+        in_reach, hop = self._reuse("links", (t_move, t_links, t_rates), draw_links)
         return Snapshot(
             position_m=position_m,
             cell_m=self._cell_m,
@@ -224,7 +253,7 @@ class Fleet:
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
 
-    def _links(self, position_m: Array, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
+    def _links(self, position_m: Array, t_links: int, t_rates: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
         settings, power_w, up, down = (
             self.settings,
             self._own("power_w"),
@@ -232,11 +261,24 @@ class Fleet:
             self._own("down_bit_s"),
         )
         to_cell = distances(self._cell_m, position_m)  # (N, K)
-        in_reach = cells.within(to_cell, self._radius_m)
+        rates_up, rates_down = self._measured.at(t_rates * settings.tick_s)
+        in_reach = reached(cells.within(to_cell, self._radius_m), rates_up, rates_down)
         cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
         hop = {
-            "edge_up": hops.hop(settings.device_edge.up, to_cell, self._rng("edge_up", t_links), power_w, up),
-            "edge_down": hops.hop(settings.device_edge.down, to_cell, self._rng("edge_down", t_links), None, down),
+            "edge_up": hops.hop(
+                settings.device_edge.up,
+                to_cell,
+                self._rng("edge_up", t_links),
+                power_w,
+                up if rates_up is None else rates_up,
+            ),
+            "edge_down": hops.hop(
+                settings.device_edge.down,
+                to_cell,
+                self._rng("edge_down", t_links),
+                None,
+                down if rates_down is None else rates_down,
+            ),
             "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
             "backhaul_down": hops.hop(settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)),
             "cloud_up": hops.none(self.n_devices),
@@ -274,17 +316,20 @@ class Fleet:
     def _compute_settings(self) -> ComputeSettings:
         """Of the speeds of each device where they are known."""
         settings, own = self.settings.compute, self.settings.devices
-        if own is None or (own.steps_per_s is None and own.samples_per_s is None):
+        by_sample = own is not None and own.samples_per_s is not None
+        if not (by_sample or self._speeds is not None or (own is not None and own.steps_per_s is not None)):
             return settings
         return ComputeSettings(
             law=FixedLaw(value=1.0),
-            unit="steps-per-second" if own.steps_per_s is not None else "seconds-per-sample",
+            unit="seconds-per-sample" if by_sample else "steps-per-second",
             power_w=settings.power_w,
             jitter_sigma=settings.jitter_sigma,
         )
 
     def _draw_compute(self, t_compute: int) -> Array:
         steps, samples = self._own("steps_per_s"), self._own("samples_per_s")
+        if self._speeds is not None:
+            return _frozen(self._speeds.at(t_compute * self.settings.tick_s))
         if steps is not None or samples is not None:
             return _frozen(steps if steps is not None else 1 / np.asarray(samples))
         law = self.settings.compute.law
@@ -300,17 +345,10 @@ class Fleet:
         return cast(T, self._built[name][1])
 
 
-def _whereabouts(settings: FleetSettings, seed: int, start: Place, cell_m: Array, radius_m: Array) -> Whereabouts:
-    """How the devices of a fleet move."""
-    moves, (position_m, _) = settings.mobility, start
-    if moves is None:
-        return Placed(start)
-    if isinstance(moves, MobilitySettings):
-        around = mobility.neighbours(moves.neighbours, cell_m)
-        return Hopping(seed, start, cell_m, radius_m, mobility.transition(around, moves.p_stay))
-    area_m = moves.area_m or placement.box(position_m[:, :2], cell_m[:, :2], radius_m)
-    walk = Waypoint(seed, position_m[:, :2], area_m, moves.speed_m_s, moves.pause_s)
-    return Walking(walk.at, settings.tick_s, position_m, cell_m, radius_m)
+def _speeds(settings: FleetSettings) -> Held | None:
+    """Of devices as they were measured."""
+    trace = settings.compute.trace
+    return None if trace is None else Held(trace.times_s, trace.steps_per_s)
 
 
 def _cells(settings: Cells) -> tuple[Array, Array]:
