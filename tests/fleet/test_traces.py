@@ -203,23 +203,23 @@ BAD = [
     (
         read_positions,
         "time_s,device,x_m,y_m\n0,0,1,inf\n",
-        "line 2, column y_m: expected y_m in -1e+09..1e+09, got 'inf'",
+        "line 2, column y_m: expected metres in -1e+09..1e+09, got 'inf'",
     ),
-    (read_positions, "time_s,device,x_m,y_m\n-1,0,1,1\n", "column time_s: expected time_s in 0..1e+09, got '-1'"),
+    (read_positions, "time_s,device,x_m,y_m\n-1,0,1,1\n", "column time_s: expected seconds in 0..1e+09, got '-1'"),
     (read_positions, "time_s,device,x_m,y_m\n1,2,1,1\n", "column device: expected one of 0, 1, got '2'"),
     (
         read_positions,
         "time_s,device,x_m,y_m\n1,0,1,1\n0,0,1,1\n1,0,2,2\n",
-        "line 4: line 2 is of the same time_s; leave out",
+        "line 4: the device has another line with the same time_s, line 2; leave out",
     ),
     (read_positions, "time_s,device,x_m,y_m,lat,lon\n1,0,1,1,1,1\n", "has positions in metres and in degrees"),
-    (read_positions, "time_s,device,lat,lon\n1,0,91,1\n", "column latitude: expected latitude in -90..90, got '91'"),
+    (read_positions, "time_s,device,lat,lon\n1,0,91,1\n", "column latitude: expected degrees in -90..90, got '91'"),
     (read_positions, "", "is empty or has no line of column names; expected time_s,device,x_m,y_m or latitude"),
     (read_positions, "time_s,device,x_m,y_m\n", "expected one line per position after the line of column names"),
     (
         read_speeds,
         "time_s,device,steps_per_s\n0,0,0\n",
-        "column steps_per_s: expected steps_per_s in 1e-09..1e+15, got '0'",
+        "column steps_per_s: expected steps a second in 1e-09..1e+15, got '0'",
     ),
     (read_speeds, "time_s,device,steps_per_s\n0,0,1\n", "expected a line of every device, got none of 1"),
 ]
@@ -236,7 +236,7 @@ def test_what_is_wrong_with_rates_and_matrices_is_said(write):
     for text, message in [
         (head + "0,0,2,1\n", "line 2, column cell: expected a whole number in 0..1, got '2'"),
         (head + "0,0,0.5,1\n", "column cell: expected a whole number in 0..1, got '0.5'"),
-        (head + "0,0,0,-1\n", "column bit_s: expected bit_s in 0..1e+15, got '-1'"),
+        (head + "0,0,0,-1\n", "column bit_s: expected bit/s in 0..1e+15, got '-1'"),
         ("time_s,device,bit_s\n0,0,1\n", "expected the columns time_s, device, cell, bit_s; got time_s, device, bit_s"),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
@@ -246,7 +246,7 @@ def test_what_is_wrong_with_rates_and_matrices_is_said(write):
         ("device,0,1,2\n0,1,1,1\n", "missing: none of these, too many: 2"),
         ("device,0,1\n0,1,1\n", "expected one line for each device, got 0 of device '1'"),
         ("device,0,1\n0,1,1\n0,1,1\n1,1,1\n", "expected one line for each device, got 2 of device '0'"),
-        ("device,0,1\n0,1,x\n1,1,1\n", "line 2, column 1: expected bit_s in 0..1e+15, got 'x'"),
+        ("device,0,1\n0,1,x\n1,1,1\n", "line 2, column 1: expected bit/s in 0..1e+15, got 'x'"),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             read_matrix(write("bad.csv", text), IDS, IDS)

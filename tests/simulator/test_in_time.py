@@ -165,6 +165,47 @@ def test_every_method_walks_and_goes_on_from_a_checkpoint_to_the_bit(name):
     assert run.federation.ledger.table() == again.federation.ledger.table()
 
 
+def test_clients_out_of_coverage_are_counted(small):
+    small["fleet"] |= {"mobility": WALKS | {"area_m": [-300, 400, -80, 80]}, "tick_s": 0.5}
+    simulation = Simulation(scenario(small), make_method("hierfedavg"), 2, dry_run=True)
+    for _ in simulation.rounds():
+        pass
+    homes = [place.home for place in simulation.places]
+    assert [m.get("uncovered") for m in simulation.measures][1:] == [int((home < 0).sum()) for home in homes]
+    assert "uncovered" not in simulation.measures[0] and max(m["uncovered"] for m in simulation.measures[1:]) > 0
+
+
+def test_rates_that_go_to_zero_keep_a_client_out_while_they_are():
+    made, text = for_method("hierfedavg")
+    lines = {"times_s": [[0], [0], [0, 1, 3]] + [[0]] * 9, "bit_s": [[1e6], [1e6], [1e6, 0, 1e6]] + [[1e6]] * 9}
+    lines["bit_s"][3] = [0]  # device 1 reaches cell 0 only, and that not from 1 s to 3 s
+    made["fleet"] |= {"device_edge": {"up": {"kind": "trace", **lines}}, "tick_s": 0.25}
+    made["training"] |= {"cloud_rounds": 6, "edge_rounds": 2}
+    simulation = Simulation(scenario(made), make_method(text), 1, dry_run=True)
+    for _ in simulation.rounds():
+        pass
+    begun = {s.start_s for s in simulation.federation.timeline if 1 in s.client}
+    others = {s.start_s for s in simulation.federation.timeline if 1 not in s.client}
+    assert not any(1 <= t < 3 for t in begun) and any(1 <= t < 3 for t in others) and any(t >= 3 for t in begun)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"redraw": {"links": "tick", "compute": "tick"}}, {"mobility": {"p_stay": 0.3, "every": "tick"}}]
+)
+def test_draws_and_moves_between_cells_go_by_ticks_too(changes, small):
+    small["fleet"] |= changes | {"tick_s": 0.5, "device_edge": {"up": {"kind": "rate", "bit_s": 1e6, "sigma": 1.0}}}
+    small["fleet"]["mobility"] = small["fleet"].get("mobility")
+    simulation = Simulation(scenario(small), make_method("hierfedavg"), 2, dry_run=True)
+    fleet = simulation.world.fleet
+    one, same, other = (fleet.snapshot(0, 1, t) for t in (1.0, 1.4, 1.5))
+    assert one is same and other is not one
+    moved = (fleet.homes_at(3) != fleet.homes_at(2)).any()
+    assert moved == ("mobility" in changes) or (other.compute != one.compute).any()
+    for _ in simulation.rounds():
+        pass
+    assert simulation.measures[-1]["updates"] == 6 * 2 * 4
+
+
 def test_cells_that_are_shared_need_a_cloud_that_waits():
     rnd = random.Random(0)
     made = walking(rnd)

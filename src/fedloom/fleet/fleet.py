@@ -148,7 +148,7 @@ class Fleet:
     @property
     def in_time(self) -> bool:
         """Something changes with time: a snapshot is that of a tick."""
-        return "tick" in self._clocks
+        return self.settings.in_time
 
     @property
     def _clocks(self) -> tuple[When, When, When, When]:

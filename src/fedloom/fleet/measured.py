@@ -16,7 +16,7 @@ Homes = NDArray[np.int64]
 
 class Measured:
     """up, down: bit/s (N, K) at a time, of a hop that was measured, else None. in_time: they change. ever (N, K): links that are
-    not down all the time."""
+    not down all the time; None if nothing was measured."""
 
     def __init__(self, edge: DeviceEdge, n_cells: int) -> None:
         ways = (edge.up, edge.down)

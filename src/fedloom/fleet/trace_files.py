@@ -22,6 +22,7 @@ from fedloom.fleet.table_cells import Cells, Expected, listed, read_cells
 from fedloom.gate import Refused, shown
 from fedloom.gate.child import Child
 from fedloom.gate.table_text import number
+from fedloom.gate.words import one_line
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -55,6 +56,12 @@ RANGES = {
 }
 
 
+UNITS = {"time_s": "seconds", "bit_s": "bit/s", "steps_per_s": "steps a second"} | {
+    **dict.fromkeys(("x_m", "y_m"), "metres"),
+    **dict.fromkeys(("latitude", "longitude"), "degrees"),
+}
+
+
 class Traced(NamedTuple):
     """Of each series its times, ascending, and what was measured then, by name."""
 
@@ -72,26 +79,30 @@ def read_positions(
     if in_degrees and ("x_m" in cells.header or "y_m" in cells.header):
         raise Refused(f"{cells.file} has positions in metres and in degrees; leave out one of the two")
     pair = ("latitude", "longitude") if in_degrees else ("x_m", "y_m")
-    columns = _columns(cells, "time_s", *pair)
+    columns = number_columns(cells, "time_s", *pair)
     points = np.stack([columns[name] for name in pair], axis=1)
     if in_degrees:
         points = metres(points, origin)
-    return _series(cells, _devices(cells, ids), len(ids), columns["time_s"], {"x_m": points[:, 0], "y_m": points[:, 1]})
+    return series(
+        cells, device_numbers(cells, ids), len(ids), columns["time_s"], {"x_m": points[:, 0], "y_m": points[:, 1]}
+    )
 
 
 def read_rates(path: str | Path, ids: Sequence[str], n_cells: int, child: Child | None = None) -> Traced:
     """bit_s of each device and cell: series k n_cells + n of device k and cell n."""
     cells = read_cells(Path(path), MEANING, None, child, RATES)
-    columns = _columns(cells, "time_s", "bit_s", needs=("cell",))
-    pair = _devices(cells, ids) * n_cells + _cell_numbers(cells, n_cells)
-    return _series(cells, pair, len(ids) * n_cells, columns["time_s"], {"bit_s": columns["bit_s"]})
+    columns = number_columns(cells, "time_s", "bit_s", needs=("cell",))
+    pair = device_numbers(cells, ids) * n_cells + _cell_numbers(cells, n_cells)
+    return series(cells, pair, len(ids) * n_cells, columns["time_s"], {"bit_s": columns["bit_s"]})
 
 
 def read_speeds(path: str | Path, ids: Sequence[str], child: Child | None = None) -> Traced:
     """steps_per_s of each device, all of which must have a line."""
     cells = read_cells(Path(path), MEANING, None, child, SPEED)
-    columns = _columns(cells, "time_s", "steps_per_s")
-    found = _series(cells, _devices(cells, ids), len(ids), columns["time_s"], {"steps_per_s": columns["steps_per_s"]})
+    columns = number_columns(cells, "time_s", "steps_per_s")
+    found = series(
+        cells, device_numbers(cells, ids), len(ids), columns["time_s"], {"steps_per_s": columns["steps_per_s"]}
+    )
     silent = [name for name, times in zip(ids, found.times_s) if not times]
     if silent:
         raise Refused(f"{cells.file}: expected a line of every device, got none of {listed(silent)}")
@@ -111,7 +122,7 @@ def read_matrix(path: str | Path, ids: Sequence[str], others: Sequence[str], chi
             f"{cells.file}, {cells.first}: expected the column device and one for each of {_named(others)}; missing: "
             f"{listed(missing) or 'none of these'}, too many: {listed(more) or 'none'}"
         )
-    who = _devices(cells, ids)
+    who = device_numbers(cells, ids)
     rows = np.stack([_numbers(cells, name, "bit_s", empty=0.0) for name in others], axis=1)
     count = np.bincount(who, minlength=len(ids))
     if (count != 1).any():
@@ -122,21 +133,23 @@ def read_matrix(path: str | Path, ids: Sequence[str], others: Sequence[str], chi
     return matrix
 
 
-def _series(cells: Cells, series: Ints, n: int, time_s: Floats, values: dict[str, Floats]) -> Traced:
-    """Lines (L,) sorted into n series; two of one series at the same time are refused."""
-    order = np.lexsort((time_s, series))
-    same = np.flatnonzero((np.diff(series[order]) == 0) & (np.diff(time_s[order]) == 0))
+def series(cells: Cells, of: Ints, n: int, time_s: Floats, values: dict[str, Floats]) -> Traced:
+    """Lines (L,) sorted into the n series that they are of (L,); two of one series at the same time are refused."""
+    order = np.lexsort((time_s, of))
+    same = np.flatnonzero((np.diff(of[order]) == 0) & (np.diff(time_s[order]) == 0))
     if len(same):
         one, other = sorted(order[same[0] : same[0] + 2].tolist())
         raise Refused(
-            f"{cells.file}, {cells.where[other]}: {cells.where[one]} is of the same time_s; leave out one of them"
+            f"{cells.file}, {cells.where[other]}: the device has another line with the same time_s, {cells.where[one]}; "
+            "leave out one of them"
         )
-    cuts = np.cumsum(np.bincount(series, minlength=n))[:-1]
+    cuts = np.cumsum(np.bincount(of, minlength=n))[:-1]
     split = {name: [part.tolist() for part in np.split(column[order], cuts)] for name, column in values.items()}
     return Traced([part.tolist() for part in np.split(time_s[order], cuts)], split)
 
 
-def _columns(cells: Cells, *names: str, needs: Sequence[str] = ()) -> dict[str, Floats]:
+def number_columns(cells: Cells, *names: str, needs: Sequence[str] = ()) -> dict[str, Floats]:
+    """(L,) by name; these columns must be there, device, and what is needed besides."""
     wanted = ("time_s", "device", *needs, *(name for name in names if name != "time_s"))
     if any(name not in cells.header for name in wanted):
         raise Refused(
@@ -153,12 +166,13 @@ def _numbers(cells: Cells, column: str, what: str, empty: float | None = None) -
     if bad.any():
         at = int(bad.argmax())
         raise Refused(
-            f"{cells.file}, {cells.where[at]}, column {column}: expected {what} in {low:g}..{high:g}, got {shown(texts[at])}"
+            f"{cells.file}, {cells.where[at]}, column {one_line(column, 60)}: expected {UNITS[what]} in {low:g}..{high:g}, got "
+            f"{shown(texts[at])}"
         )
     return found
 
 
-def _devices(cells: Cells, ids: Sequence[str]) -> Ints:
+def device_numbers(cells: Cells, ids: Sequence[str]) -> Ints:
     """(L,) numbers of devices."""
     place, texts = {name: k for k, name in enumerate(ids)}, cells.column("device")
     found = np.array([place.get(text, -1) for text in texts])

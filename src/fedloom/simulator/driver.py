@@ -188,7 +188,6 @@ class Driver:
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
             case Delivered(client, ticket):
-                self._see()
                 for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
                     self._tell(edge.group, event)
             case Left(client):
@@ -316,7 +315,7 @@ class Driver:
         """The snapshot of a cloud round that begins now, or when somebody is there who reports to anybody (anybody: or could, as
         groups are made anew)."""
         fleet, clock = self.world.fleet, self.clock
-        if not (fleet.in_time and self.carrier.foreseen):
+        if not fleet.in_time:
             return fleet.snapshot(g, index, clock.now_s)
         begun_s = clock.now_s
         clock.spend(fleet.somebody_s(begun_s) - begun_s)
@@ -357,7 +356,7 @@ class Driver:
 
     def _wait_for_somebody(self) -> None:
         """If nobody is anywhere, no group opens a round and sees who comes."""
-        if self.world.fleet.in_time and self.carrier.foreseen and all(edge.asleep for edge in self.machines.edges):
+        if self.world.fleet.in_time and all(edge.asleep for edge in self.machines.edges):
             self.clock.foresee(self.world.fleet.somebody_s(self.clock.now_s, later=True), Coming())
 
     def _wake(self, scene: Scene, edges: Sequence[Edge] | None = None) -> None:
@@ -403,6 +402,7 @@ def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> 
         n_late=driver.errands.n_late,
         handovers=driver.scenes.handovers,
         s_max=None if bound is None else bound.s_max,
+        uncovered=int(np.count_nonzero(scene.snapshot.home < 0)) if driver.world.fleet.in_time else None,
         device_models=dict(held.last),
         residuals=held.sending.residuals,
         states=held.states.kept,

@@ -204,6 +204,13 @@ class FleetSettings(Settings):
         return self
 
     @property
+    def in_time(self) -> bool:
+        """Something changes with time, and not with rounds only: a snapshot of the fleet is that of a tick."""
+        traced = any(isinstance(way, TraceLink) for way in (self.device_edge.up, self.device_edge.down))
+        moves = self.mobility is not None and self.mobility.every == "tick"
+        return moves or traced or self.compute.trace is not None or "tick" in (self.redraw.links, self.redraw.compute)
+
+    @property
     def radio_to_cells(self) -> RadioLink | None:
         """The radio by which devices know how good a cell is: that of the cell, else their own."""
         return next((way for way in (self.device_edge.down, self.device_edge.up) if isinstance(way, RadioLink)), None)
