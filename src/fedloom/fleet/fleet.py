@@ -17,10 +17,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom._random import stream
-from fedloom.fleet import cells, compute, hops, placement
+from fedloom.fleet import cells, hops, placement
 from fedloom.fleet.measured import Measured, homes, reached
 from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
-from fedloom.fleet.settings.compute import ComputeSettings, FixedLaw
 from fedloom.fleet.settings.fleet import FleetSettings
 from fedloom.fleet.settings.links import RadioLink
 from fedloom.fleet.settings.measured import TraceMobility
@@ -33,7 +32,7 @@ from fedloom.fleet.settings.placement import (
     ThreeCellsPlacement,
 )
 from fedloom.fleet.snapshot import Link, Snapshot
-from fedloom.fleet.trace import Held
+from fedloom.fleet.speeds import Speeds
 from fedloom.fleet.walks import paths, whereabouts
 from fedloom.fleet.whereabouts import Place, read_only
 from fedloom.radio import distances
@@ -85,7 +84,7 @@ class Fleet:
         self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
         self._built: dict[str, tuple[Hashable, Any]] = {}
         self._measured = Measured(settings.device_edge, len(cell_m))
-        self._speeds = _speeds(settings)
+        self._speeds = Speeds(settings, seed)
         self._where = whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
 
     @classmethod
@@ -154,7 +153,7 @@ class Fleet:
     def _clocks(self) -> tuple[When, When, When, When]:
         """When devices move, links are drawn, speeds are, and rates that were measured change."""
         redraw = self.settings.redraw
-        compute = redraw.compute if self._speeds is None else "tick"
+        compute = "tick" if self._speeds.in_time else redraw.compute
         return self.moves, redraw.links, compute, "tick" if self._measured.in_time else "never"
 
     def tick_at(self, time_s: float) -> int:
@@ -244,8 +243,8 @@ class Fleet:
             cloud_up=hop["cloud_up"],
             cloud_down=hop["cloud_down"],
             cloud_via_edge=self.settings.device_cloud.via == "edge",
-            compute=self._reuse("compute", t_compute, partial(self._draw_compute, t_compute)),
-            compute_settings=self._compute_settings,
+            compute=self._reuse("compute", t_compute, lambda: _frozen(self._speeds.at(t_compute))),
+            compute_settings=self._speeds.settings,
             uplink_once=self.settings.device_edge.uplink == "once",
             head_broadcast_free=self.settings.head_broadcast == "free",
             cloud_noisy=self.settings.device_cloud.noisy,
@@ -261,24 +260,13 @@ class Fleet:
             self._own("down_bit_s"),
         )
         to_cell = distances(self._cell_m, position_m)  # (N, K)
-        rates_up, rates_down = self._measured.at(t_rates * settings.tick_s)
-        in_reach = reached(cells.within(to_cell, self._radius_m), rates_up, rates_down)
+        measured = self._measured.at(t_rates * settings.tick_s)
+        in_reach = reached(cells.within(to_cell, self._radius_m), *measured)
+        edge, edge_up, edge_down = settings.device_edge, *(a if b is None else b for a, b in zip((up, down), measured))
         cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
         hop = {
-            "edge_up": hops.hop(
-                settings.device_edge.up,
-                to_cell,
-                self._rng("edge_up", t_links),
-                power_w,
-                up if rates_up is None else rates_up,
-            ),
-            "edge_down": hops.hop(
-                settings.device_edge.down,
-                to_cell,
-                self._rng("edge_down", t_links),
-                None,
-                down if rates_down is None else rates_down,
-            ),
+            "edge_up": hops.hop(edge.up, to_cell, self._rng("edge_up", t_links), power_w, edge_up),
+            "edge_down": hops.hop(edge.down, to_cell, self._rng("edge_down", t_links), None, edge_down),
             "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
             "backhaul_down": hops.hop(settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)),
             "cloud_up": hops.none(self.n_devices),
@@ -312,29 +300,6 @@ class Fleet:
         value = None if devices is None else getattr(devices, name)
         return None if value is None else np.array(value, dtype=np.float64)
 
-    @property
-    def _compute_settings(self) -> ComputeSettings:
-        """Of the speeds of each device where they are known."""
-        settings, own = self.settings.compute, self.settings.devices
-        by_sample = own is not None and own.samples_per_s is not None
-        if not (by_sample or self._speeds is not None or (own is not None and own.steps_per_s is not None)):
-            return settings
-        return ComputeSettings(
-            law=FixedLaw(value=1.0),
-            unit="seconds-per-sample" if by_sample else "steps-per-second",
-            power_w=settings.power_w,
-            jitter_sigma=settings.jitter_sigma,
-        )
-
-    def _draw_compute(self, t_compute: int) -> Array:
-        steps, samples = self._own("steps_per_s"), self._own("samples_per_s")
-        if self._speeds is not None:
-            return _frozen(self._speeds.at(t_compute * self.settings.tick_s))
-        if steps is not None or samples is not None:
-            return _frozen(steps if steps is not None else 1 / np.asarray(samples))
-        law = self.settings.compute.law
-        return _frozen(compute.draw(law, self.n_devices, stream(self.seed, "compute", t_compute)))
-
     def _rng(self, hop: str, t_links: int) -> np.random.Generator:
         return stream(self.seed, "links", t_links, _HOPS.index(hop) + 1)
 
@@ -343,12 +308,6 @@ class Fleet:
         if name not in self._built or self._built[name][0] != key:
             self._built[name] = (key, build())
         return cast(T, self._built[name][1])
-
-
-def _speeds(settings: FleetSettings) -> Held | None:
-    """Of devices as they were measured."""
-    trace = settings.compute.trace
-    return None if trace is None else Held(trace.times_s, trace.steps_per_s)
 
 
 def _cells(settings: Cells) -> tuple[Array, Array]:

@@ -92,6 +92,7 @@ class Clock:
         self.now_s += seconds
 
     def next(self) -> Happening:
-        """What happens next; it is then."""
-        self.now_s, _, happening = heapq.heappop(self._foreseen)
+        """What happens next; it is then, or was while time was spent."""
+        at_s, _, happening = heapq.heappop(self._foreseen)
+        self.now_s = max(self.now_s, at_s)
         return happening

@@ -48,6 +48,7 @@ from fedloom.simulator.errands import Errands
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
+from fedloom.simulator.presence import Presence
 from fedloom.simulator.regrouping import Regrouping
 from fedloom.simulator.scene import Scene, Scenes
 from fedloom.simulator.scores import Scores
@@ -55,8 +56,6 @@ from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.world import CloudRound, Decision, World
 
 Ints = NDArray[np.int64]
-
-MOST_TRIES = 10_000  # ticks in which a cloud round could begin
 
 
 class Driver:
@@ -104,6 +103,7 @@ class Driver:
         self.regrouping = Regrouping(
             method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
         )
+        self._presence = Presence(method, world, self.machines, self.scenes, self.clock)
         self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
@@ -213,7 +213,7 @@ class Driver:
                 pass
             case Coming():
                 self._advance(machines.next_index())
-                self._wait_for_somebody()
+                self._presence.look_again()
             case _:
                 assert_never(happening)
 
@@ -240,7 +240,7 @@ class Driver:
                     self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
-                    self._wait_for_somebody()
+                    self._presence.look_again()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -285,7 +285,7 @@ class Driver:
         index = machines.next_index()
         changed, follow = self._absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
         due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
-        now = self._snapshot = self._somebody(g, index, anybody=due or (when == "moved" and not follow))
+        now = self._snapshot = self._presence.snapshot(g, index, anybody=due or (when == "moved" and not follow))
         now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
         moved = _has_moved(before, now)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
@@ -311,24 +311,6 @@ class Driver:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
             self._wake(scene, [edge])
 
-    def _somebody(self, g: int, index: int, *, anybody: bool) -> Snapshot:
-        """The snapshot of a cloud round that begins now, or when somebody is there who reports to anybody (anybody: or could, as
-        groups are made anew)."""
-        fleet, clock = self.world.fleet, self.clock
-        if not fleet.in_time:
-            return fleet.snapshot(g, index, clock.now_s)
-        begun_s = clock.now_s
-        clock.spend(fleet.somebody_s(begun_s) - begun_s)
-        for _ in range(MOST_TRIES):
-            now = fleet.snapshot(g, index, clock.now_s)
-            if anybody or self.scenes.topology_at(now).cover.any():
-                return now
-            clock.spend(fleet.somebody_s(clock.now_s, later=True) - clock.now_s)
-        raise ValueError(
-            f"nobody who belongs to a group of {self.method.name} is there from {begun_s:g} s on, until {clock.now_s:g} s; use a "
-            "method that groups again when clients move, or a fleet that stays in reach"
-        )
-
     def _regroup(self, topology: Topology, now: Snapshot) -> None:
         self.scenes.base = topology
         present = self.scenes.present(topology, now)
@@ -353,11 +335,6 @@ class Driver:
         """Where no round is waited for, clients are sent when others come back: who is where then, if that changes with time."""
         if self.world.fleet.in_time and self.method.edge.at_once:
             self._advance(self.scenes.newest)
-
-    def _wait_for_somebody(self) -> None:
-        """If nobody is anywhere, no group opens a round and sees who comes."""
-        if self.world.fleet.in_time and all(edge.asleep for edge in self.machines.edges):
-            self.clock.foresee(self.world.fleet.somebody_s(self.clock.now_s, later=True), Coming())
 
     def _wake(self, scene: Scene, edges: Sequence[Edge] | None = None) -> None:
         """Groups that had nobody go on if somebody has come."""
