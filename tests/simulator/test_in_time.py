@@ -181,7 +181,7 @@ def test_rates_that_go_to_zero_keep_a_client_out_while_they_are():
     lines["bit_s"][3] = [0]  # device 1 reaches cell 0 only, and that not from 1 s to 3 s
     made["fleet"] |= {"device_edge": {"up": {"kind": "trace", **lines}}, "tick_s": 0.25}
     made["training"] |= {"cloud_rounds": 6, "edge_rounds": 2}
-    simulation = Simulation(scenario(made), make_method(text), 1, dry_run=True)
+    simulation = Simulation(scenario(made), make_method(text), 1, n_workers=1)
     for _ in simulation.rounds():
         pass
     begun = {s.start_s for s in simulation.federation.timeline if 1 in s.client}
@@ -189,21 +189,40 @@ def test_rates_that_go_to_zero_keep_a_client_out_while_they_are():
     assert not any(1 <= t < 3 for t in begun) and any(1 <= t < 3 for t in others) and any(t >= 3 for t in begun)
 
 
-@pytest.mark.parametrize(
-    "changes", [{"redraw": {"links": "tick", "compute": "tick"}}, {"mobility": {"p_stay": 0.3, "every": "tick"}}]
-)
-def test_draws_and_moves_between_cells_go_by_ticks_too(changes, small):
-    small["fleet"] |= changes | {"tick_s": 0.5, "device_edge": {"up": {"kind": "rate", "bit_s": 1e6, "sigma": 1.0}}}
-    small["fleet"]["mobility"] = small["fleet"].get("mobility")
+def test_links_and_speeds_are_drawn_by_ticks_too(small):
+    small["fleet"] |= {"redraw": {"links": "tick", "compute": "tick"}, "tick_s": 0.5}
+    small["fleet"]["device_edge"] = {"up": {"kind": "rate", "bit_s": 1e6, "sigma": 1.0}}
     simulation = Simulation(scenario(small), make_method("hierfedavg"), 2, dry_run=True)
-    fleet = simulation.world.fleet
-    one, same, other = (fleet.snapshot(0, 1, t) for t in (1.0, 1.4, 1.5))
-    assert one is same and other is not one
-    moved = (fleet.homes_at(3) != fleet.homes_at(2)).any()
-    assert moved == ("mobility" in changes) or (other.compute != one.compute).any()
+    one, same, other = (simulation.world.fleet.snapshot(0, 1, t) for t in (1.0, 1.4, 1.5))
+    assert one is same and (other.home == one.home).all()
+    assert (other.compute != one.compute).all() and (other.edge_up.rate_bit_s != one.edge_up.rate_bit_s).all()
     for _ in simulation.rounds():
         pass
-    assert simulation.measures[-1]["updates"] == 6 * 2 * 4
+    assert simulation.measures[-1]["updates"] == 6 * 2 * 4 and simulation.measures[-1]["handovers"] == 0
+
+
+def test_moves_between_cells_by_chance_go_by_ticks_too(small):
+    small["fleet"] |= {"mobility": {"p_stay": 0.3, "neighbours": "path", "every": "tick"}, "tick_s": 0.5}
+    simulation = Simulation(scenario(small), make_method("hierfedavg"), 2, dry_run=True)
+    fleet = simulation.world.fleet
+    assert fleet.snapshot(0, 1, 1.0) is fleet.snapshot(3, 9, 1.4)
+    np.testing.assert_array_equal(fleet.snapshot(0, 1, 1.5).home, fleet.homes_at(3))
+    assert (fleet.homes_at(3) != fleet.homes_at(2)).any()
+    for _ in simulation.rounds():
+        pass
+    assert simulation.measures[-1]["handovers"] > 0 and simulation.measures[-1]["uncovered"] == 0
+
+
+@pytest.mark.parametrize("name", ["ltc", "fedmds", "fedmds_plus", "dcliques", "random_clusters"])
+def test_with_fewer_clients_there_than_clusters_there_are_as_many_as_clients(name):
+    made, text = for_method(name)  # two clusters; all but one device walk away
+    times = [[0.0]] + [[0.0, 1.0, 7.0, 8.0]] * 5
+    x_m = [[0.0]] + [[10.0 * k, 1e4, 1e4, 10.0 * k] for k in range(1, 6)]
+    made["fleet"]["mobility"] = {"kind": "trace", "times_s": times, "x_m": x_m, "y_m": [[0.0] * len(t) for t in times]}
+    simulation = Simulation(scenario(made), make_method(text), 1, dry_run=True)
+    for _ in simulation.rounds():
+        pass
+    assert {place.topology.n_aggregators for place in simulation.places} == {1, 2}
 
 
 def test_cells_that_are_shared_need_a_cloud_that_waits():
