@@ -55,7 +55,7 @@ def series(draw_times):
     return st.lists(st.floats(0, 1000), min_size=0, max_size=12, unique=True).map(sorted)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(series(None), min_size=1, max_size=6), st.lists(st.floats(-10, 1100), max_size=8), st.randoms())
 def test_a_trace_goes_through_its_points_and_is_what_a_plain_loop_gives(times, asked, rnd):
     x = [[rnd.uniform(-50, 50) for _ in one] for one in times]

@@ -43,7 +43,7 @@ def test_a_leg_is_walked_straight_at_its_speed_and_ends_with_its_pause():
     assert len(rests) > 5 and all(abs(0.25 * n - 7.0) <= 0.25 for n in rests)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.floats(0, 5000), min_size=2, max_size=12))
 def test_devices_stay_in_their_area_and_within_their_speeds_whatever_is_asked(seed, times):
     moving, _ = walk(seed)

@@ -142,12 +142,16 @@ def test_laws_of_every_federation_that_moves_in_time(block, monkeypatch):
             real = Simulation(scenario(made), method, seed, n_workers=1)
             for _ in real.rounds():
                 pass
-            keys = dry.measures[0]
-            assert [{k: m[k] for k in keys} for m in real.measures] == dry.measures
+            assert [{k: m[k] for k in d} for m, d in zip(real.measures, dry.measures)] == dry.measures
     assert nowhere > 50
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+QUICK = ("hierfedavg", "hhfl", "csahfl", "feduc_r", "fedat", "hiflash_r", "fedmes")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.full) for n in sorted(METHODS)]
+)
 def test_every_method_walks_and_goes_on_from_a_checkpoint_to_the_bit(name):
     made, text = for_method(name)
     made["fleet"] |= {"mobility": WALKS | {"area_m": [-150, 250, -80, 80]}, "tick_s": 0.5}
@@ -195,7 +199,8 @@ def test_links_and_speeds_are_drawn_by_ticks_too(small):
     simulation = Simulation(scenario(small), make_method("hierfedavg"), 2, dry_run=True)
     one, same, other = (simulation.world.fleet.snapshot(0, 1, t) for t in (1.0, 1.4, 1.5))
     assert one is same and (other.home == one.home).all()
-    assert (other.compute != one.compute).all() and (other.edge_up.rate_bit_s != one.edge_up.rate_bit_s).all()
+    assert (other.compute != one.compute).all()
+    assert ((other.edge_up.rate_bit_s != one.edge_up.rate_bit_s) == one.in_reach).all()
     for _ in simulation.rounds():
         pass
     assert simulation.measures[-1]["updates"] == 6 * 2 * 4 and simulation.measures[-1]["handovers"] == 0
