@@ -48,11 +48,11 @@ from fedloom.simulator.errands import Errands
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
-from fedloom.simulator.presence import Presence
 from fedloom.simulator.regrouping import Regrouping
 from fedloom.simulator.scene import Scene, Scenes
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
+from fedloom.simulator.vigil import Vigil
 from fedloom.simulator.world import CloudRound, Decision, World
 
 Ints = NDArray[np.int64]
@@ -103,7 +103,7 @@ class Driver:
         self.regrouping = Regrouping(
             method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
         )
-        self._presence = Presence(method, world, self.machines, self.scenes, self.clock)
+        self._vigil = Vigil(method, world, self.machines, self.scenes, self.clock)
         self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
@@ -213,7 +213,7 @@ class Driver:
                 pass
             case Coming():
                 self._advance(machines.next_index())
-                self._presence.look_again()
+                self._vigil.look_again()
             case _:
                 assert_never(happening)
 
@@ -240,7 +240,7 @@ class Driver:
                     self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
-                    self._presence.look_again()
+                    self._vigil.look_again()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -285,7 +285,7 @@ class Driver:
         index = machines.next_index()
         changed, follow = self._absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
         due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
-        now = self._snapshot = self._presence.snapshot(g, index, anybody=due or (when == "moved" and not follow))
+        now = self._snapshot = self._vigil.snapshot(g, index, anybody=due or (when == "moved" and not follow))
         now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
         moved = _has_moved(before, now)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:

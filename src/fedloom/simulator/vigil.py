@@ -10,8 +10,8 @@ from fedloom.simulator.world import World
 MOST_TRIES = 10_000  # ticks in which a cloud round could begin
 
 
-class Presence:
-    """Of the clients of a federation."""
+class Vigil:
+    """Kept until clients of a federation are there."""
 
     def __init__(self, method: Method, world: World, machines: Federation, scenes: Scenes, clock: Timepiece) -> None:
         self._method, self._fleet, self._machines = method, world.fleet, machines
