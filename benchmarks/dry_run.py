@@ -48,7 +48,7 @@ def timed(*changes: str) -> tuple[float, dict[str, Any]]:
 def main() -> None:
     still_s, still = timed()
     moving_s, moving = timed(*WALKS)
-    assert still["updates"] == 500_000 and moving["handovers"] > 1000
+    assert still["updates"] == 500_000 and moving["handovers"] > 100
     helps = []
     for _ in range(5):
         start = time.perf_counter()
