@@ -5,7 +5,7 @@ from fedloom.fleet.fleet import Fleet
 from fedloom.fleet.settings.cells import ExplicitCells, GridCells, SingleCell
 from fedloom.fleet.settings.compute import ClassesLaw, ComputeSettings, FixedLaw, NormalLaw, UniformLaw
 from fedloom.fleet.settings.devices import DeviceSettings
-from fedloom.fleet.settings.fleet import FleetSettings, MobilitySettings, Redraw
+from fedloom.fleet.settings.fleet import FleetSettings, Redraw
 from fedloom.fleet.settings.links import (
     DeviceCloud,
     DeviceEdge,
@@ -18,6 +18,7 @@ from fedloom.fleet.settings.links import (
     RadioLink,
     RateLink,
 )
+from fedloom.fleet.settings.mobility import MobilitySettings, WaypointMobility
 from fedloom.fleet.settings.path_loss import FreeSpaceLoss, LogDistanceLoss, Tr38901Loss
 from fedloom.fleet.settings.placement import (
     CellsPlacement,
@@ -64,6 +65,7 @@ __all__ = [
     "ClassesLaw",
     "Redraw",
     "MobilitySettings",
+    "WaypointMobility",
     "cells",
     "compute",
     "links",

@@ -1,26 +1,29 @@
-"""A fleet: settings and a seed in, the state of devices, cells and links in any round out.
+"""A fleet: settings and a seed in, the state of devices, cells and links at any time out.
 
-Every draw is keyed by the seed, its purpose and the round, so a snapshot depends on nothing else: not on which
-rounds were asked for before, nor on which links were looked at.
+Every draw is keyed by the seed, its purpose and the round or tick, so a snapshot depends on nothing else: not on which
+were asked for before, nor on which links were looked at.
 
 Rounds are cloud rounds (0 is the first) or, for what is set to move or be redrawn every edge round, edge rounds
-counted through the whole run: 1 is the first, 0 is before it.
+counted through the whole run: 1 is the first, 0 is before it. What changes with time is the same during a tick: tick i begins
+at i tick_s seconds.
 """
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom._random import stream
-from fedloom.fleet import cells, compute, hops, mobility, placement, propagation
+from fedloom.fleet import cells, hops, placement, propagation
+from fedloom.fleet.measured import Measured, homes, reached
 from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
-from fedloom.fleet.settings.compute import ComputeSettings, FixedLaw
-from fedloom.fleet.settings.fleet import FleetSettings, When
+from fedloom.fleet.settings.fleet import FleetSettings
 from fedloom.fleet.settings.links import RadioLink
+from fedloom.fleet.settings.measured import TraceMobility
+from fedloom.fleet.settings.mobility import When, is_walk
 from fedloom.fleet.settings.placement import (
     CoordinatesPlacement,
     DiscPlacement,
@@ -29,6 +32,9 @@ from fedloom.fleet.settings.placement import (
     ThreeCellsPlacement,
 )
 from fedloom.fleet.snapshot import Link, Snapshot
+from fedloom.fleet.speeds import Speeds
+from fedloom.fleet.walks import paths, whereabouts
+from fedloom.fleet.whereabouts import Place, read_only
 from fedloom.radio import distances
 
 Array = NDArray[np.float64]
@@ -36,11 +42,22 @@ Homes = NDArray[np.int64]
 T = TypeVar("T")
 A = TypeVar("A", bound=NDArray[Any])
 
-KEPT_STATES = 64  # where devices were in so many rounds: edges on clocks of their own are a few edge rounds apart
+MOST_TICKS = 10_000_000  # in a run: some walks are made tick by tick
+MOST_EMPTY_TICKS = 100_000  # until somebody must be there
+TIE_S = 1e-9  # so close before a tick is in it
 
 MOST_PEERS = 10_000  # devices with links to each other: 0.8 GB for each quantity
 
 _HOPS = ("edge_up", "edge_down", "backhaul_up", "backhaul_down", "cloud_up", "cloud_down", "d2d")
+
+
+class Ticks(NamedTuple):
+    """Rounds or ticks: of where devices are, of links, of speeds, of measured rates."""
+
+    move: int
+    links: int
+    compute: int
+    rates: int
 
 
 class Fleet:
@@ -65,13 +82,10 @@ class Fleet:
         self.settings = settings
         self.seed = seed
         self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
-        self._active = _frozen(home >= 0)
-        self._states = {0: (_frozen(position_m), _frozen(home))}  # by round; the start is always kept
         self._built: dict[str, tuple[Hashable, Any]] = {}
-        self._transition: Array | None = None
-        if settings.mobility is not None:
-            around = mobility.neighbours(settings.mobility.neighbours, cell_m)
-            self._transition = mobility.transition(around, settings.mobility.p_stay)
+        self._measured = Measured(settings.device_edge, len(cell_m))
+        self._speeds = Speeds(settings, seed)
+        self._where = whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
 
     @classmethod
     def from_settings(cls, settings: FleetSettings, seed: int) -> "Fleet":
@@ -86,10 +100,14 @@ class Fleet:
         position_m, cell_m = _with_height(positions, dimension), _with_height(centres, dimension)
         server_m = _with_height(np.array([settings.server_m], dtype=np.float64), dimension)[0]
 
+        if isinstance(settings.mobility, TraceMobility):
+            position_m[:, :2] = paths(settings.mobility, position_m[:, :2]).at(0.0)
         distance = distances(cell_m, position_m)  # (N, K)
         in_reach = cells.within(distance, radius)
+        ever = Measured(settings.device_edge, len(cell_m)).ever
+        in_reach = in_reach if ever is None else in_reach & ever
         active = in_reach.any(axis=0)
-        if settings.uncovered == "error" or not active.any():
+        if (settings.uncovered == "error" and not is_walk(settings.mobility)) or not active.any():
             cells.check_covered(in_reach)
         home = np.full(len(position_m), -1, dtype=np.int64)
         if placed_for is not None and settings.homes == "even":
@@ -114,7 +132,7 @@ class Fleet:
     @property
     def n_devices(self) -> int:
         """K."""
-        return len(self._active)
+        return self.settings.n_devices
 
     @property
     def n_cells(self) -> int:
@@ -123,48 +141,99 @@ class Fleet:
 
     @property
     def moves(self) -> When:
-        """When devices move to other cells."""
+        """When devices move."""
         return "never" if self.settings.mobility is None else self.settings.mobility.every
 
-    def snapshot(self, cloud_round: int, edge_round: int | None = None) -> Snapshot:
-        """The fleet in a cloud round (0 is the first); the same object as long as nothing changes.
+    @property
+    def in_time(self) -> bool:
+        """Something changes with time: a snapshot is that of a tick."""
+        return self.settings.in_time
+
+    @property
+    def _clocks(self) -> tuple[When, When, When, When]:
+        """When devices move, links are drawn, speeds are, and rates that were measured change."""
+        redraw = self.settings.redraw
+        compute = "tick" if self._speeds.in_time else redraw.compute
+        return self.moves, redraw.links, compute, "tick" if self._measured.in_time else "never"
+
+    def tick_at(self, time_s: float) -> int:
+        """The tick at a time; always 0 if nothing changes with time."""
+        if not self.in_time:
+            return 0
+        if not 0 <= time_s <= MOST_TICKS * self.settings.tick_s:
+            raise ValueError(
+                f"time_s must be in 0..{MOST_TICKS * self.settings.tick_s:g}, which are {MOST_TICKS:,} ticks of "
+                f"{self.settings.tick_s:g} s, got {time_s:g}; set a larger fleet.tick_s"
+            )
+        return int((time_s + TIE_S) // self.settings.tick_s)
+
+    def snapshot(self, cloud_round: int, edge_round: int | None = None, time_s: float = 0.0) -> Snapshot:
+        """The fleet in a cloud round (0 is the first), at a time; the same object as long as nothing changes.
 
         edge_round: counted through the whole run, 1 is the first and 0 before it. Needed from the second cloud round
-        on if something moves or is redrawn every edge round, else of no effect.
+        on if something moves or is redrawn every edge round, else of no effect. time_s: since the start of the run; what
+        changes with time is that of the tick it is in.
         """
         _check.whole("cloud_round", cloud_round, least=0)
         _check.wholes(edge_round=edge_round, least=0)
-        redraw = self.settings.redraw
-        clocks = (self.moves, redraw.links, redraw.compute)
+        clocks = self._clocks
         if "edge-round" in clocks and edge_round is None and cloud_round > 0:
             raise ValueError(
                 f"this fleet changes every edge round: expected edge_round, counted from the start of the run, "
                 f"got only cloud_round {cloud_round}; pass snapshot(cloud_round, edge_round)"
             )
-        now = {"never": 0, "cloud-round": cloud_round, "edge-round": edge_round or 0}
-        t_move, t_links, t_compute = (now[clock] for clock in clocks)
-        build = partial(self._build, t_move, t_links, t_compute)
-        return self._reuse("snapshot", (t_move, t_links, t_compute), build)
+        now = {
+            "never": 0,
+            "cloud-round": cloud_round,
+            "edge-round": edge_round or 0,
+            "tick": self.tick_at(time_s),
+        }
+        when = Ticks(*(now[clock] for clock in clocks))
+        return self._reuse("snapshot", when, partial(self._build, when))
 
     def homes_at(self, t: int) -> Homes:
         """Home cells (K,), -1 for a device that takes no part, in round t of those after which devices move.
 
-        The homes of `snapshot` without drawing links: t is a cloud round, or an edge round counted through the whole
-        run (0: before the first), as `moves` says.
+        The homes of `snapshot` without drawing links: t is a cloud round, an edge round counted through the whole
+        run (0: before the first), or a tick, as `moves` says.
         """
         _check.whole("t", t, least=0)
-        return self._where(t)[1]
+        return self._place(t, t if self.moves == "tick" else 0)[1]
 
-    def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
-        position_m, home = self._where(t_move)
-        draw_links = partial(self._links, position_m, home, t_links)
-        in_reach, hop = self._reuse("links", (t_move, t_links), draw_links)
+    def somebody_s(self, time_s: float, *, later: bool = False) -> float:
+        """When a device takes part: time_s itself, or the start of the first tick after it in which one does. later: of a later
+        tick in any case."""
+        first = self.tick_at(time_s) + later
+        if self.moves not in ("tick", "never"):  # where they are goes by rounds
+            return time_s if not later else first * self.settings.tick_s
+        for tick in range(first, first + MOST_EMPTY_TICKS):
+            if (self._place(tick if self.moves == "tick" else 0, tick)[1] >= 0).any():
+                return max(time_s, tick * self.settings.tick_s)
+        raise ValueError(
+            f"no device is in reach of a cell from {time_s:g} s on, for {MOST_EMPTY_TICKS:,} ticks of "
+            f"{self.settings.tick_s:g} s; enlarge radius_m, or let them move where cells are"
+        )
+
+    def _place(self, t_move: int, t_rates: int) -> Place:
+        """Where devices are, and in which cells."""
+        position_m, home = self._where.at(t_move)
+        up, down = self._measured.at(t_rates * self.settings.tick_s)
+        if up is None and down is None:
+            return position_m, home
+        in_reach = cells.within(distances(self._cell_m, position_m), self._radius_m)
+        return position_m, _frozen(homes(home, reached(in_reach, up, down), up, down))
+
+    def _build(self, when: Ticks) -> Snapshot:
+        t_move, t_links, t_compute, t_rates = when
+        position_m, home = self._place(t_move, t_rates)
+        draw_links = partial(self._links, position_m, home, t_links, t_rates)
+        in_reach, hop = self._reuse("links", (t_move, t_links, t_rates), draw_links)
         return Snapshot(
             position_m=position_m,
             cell_m=self._cell_m,
             radius_m=self._radius_m,
             server_m=self._server_m,
-            active=self._active,
+            active=_frozen(home >= 0),
             in_reach=in_reach,
             home=home,
             edge_up=hop["edge_up"],
@@ -174,8 +243,8 @@ class Fleet:
             cloud_up=hop["cloud_up"],
             cloud_down=hop["cloud_down"],
             cloud_via_edge=self.settings.device_cloud.via == "edge",
-            compute=self._reuse("compute", t_compute, partial(self._draw_compute, t_compute)),
-            compute_settings=self._compute_settings,
+            compute=self._reuse("compute", t_compute, lambda: _frozen(self._speeds.at(t_compute))),
+            compute_settings=self._speeds.settings,
             uplink_once=self.settings.device_edge.uplink == "once",
             head_broadcast_free=self.settings.head_broadcast == "free",
             cloud_noisy=self.settings.device_cloud.noisy,
@@ -183,32 +252,9 @@ class Fleet:
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
 
-    def _where(self, t: int) -> tuple[Array, Homes]:
-        """Positions (K, D) and homes (K,) in a round, walked to from the latest state before it that is kept."""
-        if self._transition is None:
-            return self._states[0]
-        if t not in self._states:
-            known = max(kept for kept in self._states if kept <= t)
-            state = self._states[known]
-            for step in range(known + 1, t + 1):
-                state = self._states[step] = self._moved(*state, self._transition, step)
-                if len(self._states) > KEPT_STATES:
-                    del self._states[next(kept for kept in self._states if kept > 0)]  # the first that was added
-        return self._states[t]
-
-    def _moved(self, position_m: Array, home: Homes, transition: Array, t: int) -> tuple[Array, Homes]:
-        """One step of the chain; a device that moves stands anywhere in its new cell, at its old height."""
-        rng = stream(self.seed, "mobility", t)
-        new_home = mobility.move(home, transition, rng)
-        movers = np.flatnonzero(new_home != home)
-        target = new_home[movers]
-        height = position_m[movers, 2] if position_m.shape[1] == 3 else np.zeros(len(movers))
-        reach_m = _radius_at(self._cell_m, self._radius_m, target, height)
-        new_position = position_m.copy()
-        new_position[movers, :2] = placement.around_cells(self._cell_m[target, :2], reach_m, 1, rng)
-        return _frozen(new_position), _frozen(new_home)
-
-    def _links(self, position_m: Array, home: Homes, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
+    def _links(
+        self, position_m: Array, home: Homes, t_links: int, t_rates: int
+    ) -> tuple[NDArray[np.bool_], dict[str, Link]]:
         settings, power_w, up, down = (
             self.settings,
             self._own("power_w"),
@@ -216,13 +262,16 @@ class Fleet:
             self._own("down_bit_s"),
         )
         to_cell = distances(self._cell_m, position_m)  # (N, K)
-        in_reach = cells.within(to_cell, self._radius_m)
+        measured = self._measured.at(t_rates * settings.tick_s)
+        in_reach = reached(cells.within(to_cell, self._radius_m), *measured)
+        edge, edge_up, edge_down = settings.device_edge, *(a if b is None else b for a, b in zip((up, down), measured))
         cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
-        edge, around = settings.device_edge, self._around
-        ways_up, ways_down = propagation.edge_paths(edge, self._cell_m, position_m, to_cell, home, power_w, around)
+        ways_up, ways_down = propagation.edge_paths(
+            edge, self._cell_m, position_m, to_cell, home, power_w, self._around
+        )
         hop = {
-            "edge_up": hops.hop(edge.up, to_cell, self._rng("edge_up", t_links), power_w, up, ways_up),
-            "edge_down": hops.hop(edge.down, to_cell, self._rng("edge_down", t_links), None, down, ways_down),
+            "edge_up": hops.hop(edge.up, to_cell, self._rng("edge_up", t_links), power_w, edge_up, ways_up),
+            "edge_down": hops.hop(edge.down, to_cell, self._rng("edge_down", t_links), None, edge_down, ways_down),
             "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
             "backhaul_down": hops.hop(settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)),
             "cloud_up": hops.none(self.n_devices),
@@ -234,7 +283,8 @@ class Fleet:
         if direct.via == "direct":
             to_server = distances(position_m, self._server_m[None])[:, 0]
             ways = [
-                propagation.server_paths(way, self._server_m, position_m, around) for way in (direct.up, direct.down)
+                propagation.server_paths(way, self._server_m, position_m, self._around)
+                for way in (direct.up, direct.down)
             ]
             hop["cloud_up"] = hops.hop(direct.up, to_server, self._rng("cloud_up", t_links), power_w, up, ways[0])
             hop["cloud_down"] = hops.hop(direct.down, to_server, self._rng("cloud_down", t_links), None, down, ways[1])
@@ -267,26 +317,6 @@ class Fleet:
         devices = self.settings.devices
         value = None if devices is None else getattr(devices, name)
         return None if value is None else np.array(value, dtype=np.float64)
-
-    @property
-    def _compute_settings(self) -> ComputeSettings:
-        """Of the speeds of each device where they are known."""
-        settings, own = self.settings.compute, self.settings.devices
-        if own is None or (own.steps_per_s is None and own.samples_per_s is None):
-            return settings
-        return ComputeSettings(
-            law=FixedLaw(value=1.0),
-            unit="steps-per-second" if own.steps_per_s is not None else "seconds-per-sample",
-            power_w=settings.power_w,
-            jitter_sigma=settings.jitter_sigma,
-        )
-
-    def _draw_compute(self, t_compute: int) -> Array:
-        steps, samples = self._own("steps_per_s"), self._own("samples_per_s")
-        if steps is not None or samples is not None:
-            return _frozen(steps if steps is not None else 1 / np.asarray(samples))
-        law = self.settings.compute.law
-        return _frozen(compute.draw(law, self.n_devices, stream(self.seed, "compute", t_compute)))
 
     def _rng(self, hop: str, t_links: int) -> np.random.Generator:
         return stream(self.seed, "links", t_links, _HOPS.index(hop) + 1)
@@ -324,7 +354,7 @@ def _place(
         return placement.rectangles(place.regions_m, place.counts, rng, place.z_m), None
     if isinstance(place, CoordinatesPlacement):
         return np.array(place.positions_m, dtype=np.float64), None
-    ground = _radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
+    ground = placement.radius_at(centres, radius, np.arange(n_cells), np.zeros(n_cells))
     if isinstance(place, ThreeCellsPlacement):
         wanted, home = placement.three_cells(place.exclusive, place.pair, place.triple, place.overlap)
         return placement.in_region(centres[:, :2], ground, wanted, rng), home
@@ -333,21 +363,6 @@ def _place(
         placement.around_cells(centres[:, :2], ground, counts, rng),
         np.repeat(np.arange(n_cells), counts),
     )
-
-
-def _radius_at(cell_m: Array, radius_m: Array, cell: Homes, height_m: Array) -> Array:
-    """Radius (M,) of the disc that each of M cells cuts out of the plane at a height (M,)."""
-    if cell_m.shape[1] == 2:
-        return radius_m[cell]
-    square = radius_m[cell] ** 2 - (cell_m[cell, 2] - height_m) ** 2
-    if (square <= 0).any():
-        first = int(np.argmax(square <= 0))
-        raise ValueError(
-            f"cell {cell[first]} (height {cell_m[cell[first], 2]:g} m, radius {radius_m[cell[first]]:g} m) "
-            f"does not reach devices at a height of {height_m[first]:g} m; enlarge radius_m"
-        )
-    cut: Array = np.sqrt(square)
-    return cut
 
 
 def _with_height(points: Array, dimension: int) -> Array:

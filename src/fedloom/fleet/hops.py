@@ -10,6 +10,7 @@ from fedloom.fleet import links
 from fedloom.fleet.propagation import Paths, distance_gain
 from fedloom.fleet.settings.links import (
     DrawnLinks,
+    EdgeLink,
     FixedLink,
     GivenLinks,
     HopLink,
@@ -24,7 +25,7 @@ Mask = NDArray[np.bool_]
 
 
 def hop(
-    settings: HopLink,
+    settings: HopLink | EdgeLink,
     distance_m: Array,
     rng: np.random.Generator,
     power_w: Array | None = None,
@@ -34,8 +35,8 @@ def hop(
     """Links between senders and receivers that are `distance_m` apart, (N, K), (K,) or (N,); the same shape.
 
     A rate that varies gets one factor per index of the last axis: a device has one towards all cells. power_w, bit_s (K,): of
-    each device, along the last axis, in place of the link's power and rate. paths: of a radio link; by distance if there are
-    none.
+    each device, along the last axis, in place of the link's power and rate; bit_s may also be of each link, (N, K). paths: of a
+    radio link; by distance if there are none.
     """
     paid_w = settings.power_w if power_w is None else power_w
     if isinstance(settings, RadioLink) and settings.mains:

@@ -75,6 +75,37 @@ def around_cells(
     return np.repeat(centres, counts, axis=0) + np.column_stack([r * np.cos(angle), r * np.sin(angle)])
 
 
+def radius_at(cell_m: Array, radius_m: Array, cell: NDArray[np.int64], height_m: Array) -> Array:
+    """Radius (M,) of the disc that each of M cells cuts out of the plane at a height (M,)."""
+    if cell_m.shape[1] == 2:
+        return radius_m[cell]
+    square = radius_m[cell] ** 2 - (cell_m[cell, 2] - height_m) ** 2
+    if (square <= 0).any():
+        first = int(np.argmax(square <= 0))
+        raise ValueError(
+            f"cell {cell[first]} (height {cell_m[cell[first], 2]:g} m, radius {radius_m[cell[first]]:g} m) "
+            f"does not reach devices at a height of {height_m[first]:g} m; enlarge radius_m"
+        )
+    cut: Array = np.sqrt(square)
+    return cut
+
+
+def box(positions_m: Array, centres_m: Array, radius_m: Array) -> tuple[float, float, float, float]:
+    """x_min, x_max, y_min, y_max of the rectangle around positions (K, 2), and around cells (N, 2) of radius_m (N,) unless one
+    reaches everybody."""
+    low = high = positions_m
+    if np.isfinite(radius_m).all():
+        low = np.concatenate([low, centres_m - radius_m[:, None]])
+        high = np.concatenate([high, centres_m + radius_m[:, None]])
+    (x_min, y_min), (x_max, y_max) = low.min(axis=0).tolist(), high.max(axis=0).tolist()
+    if not (x_min < x_max and y_min < y_max):
+        raise ValueError(
+            f"devices that move need an area, and all of them are on one line, x {x_min:g}..{x_max:g} m, "
+            f"y {y_min:g}..{y_max:g} m; give mobility.area_m: [x_min, x_max, y_min, y_max]"
+        )
+    return x_min, x_max, y_min, y_max
+
+
 def cell_grid(shape: str, n: int, spacing_m: float) -> Array:
     """Centres (n, 2) of cells whose nearest neighbours are `spacing_m` apart.
 

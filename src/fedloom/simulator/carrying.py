@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedloom.fleet import Snapshot
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.clock import Arrival, Clock, Happening
+from fedloom.simulator.clock import Arrival, Clock, Timepiece
 from fedloom.simulator.computing import Computing
 from fedloom.simulator.features import Features, Layers
 from fedloom.simulator.result import Checkpoint
@@ -23,16 +23,6 @@ from fedloom.training.engine import Engine
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-
-
-class Timepiece(Protocol):
-    """now_s, and what is foreseen."""
-
-    @property
-    def now_s(self) -> float: ...
-    def foresee(self, at_s: float, happening: Happening) -> None: ...
-    def next(self) -> Happening: ...
-    def spend(self, seconds: float) -> None: ...
 
 
 class Collects(Protocol):

@@ -1,7 +1,7 @@
 """Virtual time: exact, and separate from wall time. What happens is ordered by (time, when it was foreseen)."""
 
 import heapq
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Opening(NamedTuple):
@@ -58,7 +58,21 @@ class Back(NamedTuple):
     host: int
 
 
-Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back
+class Coming(NamedTuple):
+    """Nobody was anywhere: it is time to see who has come."""
+
+
+Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back | Coming
+
+
+class Timepiece(Protocol):
+    """now_s, and what is foreseen."""
+
+    @property
+    def now_s(self) -> float: ...
+    def foresee(self, at_s: float, happening: Happening) -> None: ...
+    def next(self) -> Happening: ...
+    def spend(self, seconds: float) -> None: ...
 
 
 class Clock:
@@ -78,6 +92,7 @@ class Clock:
         self.now_s += seconds
 
     def next(self) -> Happening:
-        """What happens next; it is then."""
-        self.now_s, _, happening = heapq.heappop(self._foreseen)
+        """What happens next; it is then, or was while time was spent."""
+        at_s, _, happening = heapq.heappop(self._foreseen)
+        self.now_s = max(self.now_s, at_s)
         return happening

@@ -43,7 +43,7 @@ from fedloom.simulator.agenda import Agenda
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Carrier, Collects, Imagined
-from fedloom.simulator.clock import Arrival, Back, Delivered, Left, Lost, Opening, Reporting, Waking
+from fedloom.simulator.clock import Arrival, Back, Coming, Delivered, Left, Lost, Opening, Reporting, Waking
 from fedloom.simulator.errands import Errands
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
@@ -52,6 +52,7 @@ from fedloom.simulator.regrouping import Regrouping
 from fedloom.simulator.scene import Scene, Scenes
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
+from fedloom.simulator.vigil import Vigil
 from fedloom.simulator.world import CloudRound, Decision, World
 
 Ints = NDArray[np.int64]
@@ -83,7 +84,7 @@ class Driver:
         carrier: Carrier | None = None,
     ) -> None:
         self.method, self.world = method, world
-        wander = world.fleet.moves == "edge-round"
+        wander = world.fleet.moves == "edge-round" or world.fleet.in_time
         self.carrier = Imagined(method.edge.at_once) if carrier is None else carrier
         self.machines = Federation(
             world.terms,
@@ -97,11 +98,12 @@ class Driver:
         devices = self.machines.devices
         self.clock, self.ledger = self.carrier.clock, Ledger()
         self.held = Held(method, world, first, keep_devices)
-        self.scenes = Scenes(method, world, self.machines)
+        self.scenes = Scenes(method, world, self.machines, self.clock)
         self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
         self.regrouping = Regrouping(
             method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
         )
+        self._vigil = Vigil(method, world, self.machines, self.scenes, self.clock)
         self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
@@ -182,6 +184,7 @@ class Driver:
                 if i < len(machines.edges):  # else it is of a group that is no more
                     self._tell(i, Due(now_s, edge_round))
             case Arrival(lead):
+                self._see()
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
             case Delivered(client, ticket):
@@ -208,6 +211,9 @@ class Driver:
                 self._perform(machines.cloud.reported(i, now_s))
             case Reporting():
                 pass
+            case Coming():
+                self._advance(machines.next_index())
+                self._vigil.look_again()
             case _:
                 assert_never(happening)
 
@@ -234,6 +240,7 @@ class Driver:
                     self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
+                    self._vigil.look_again()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -273,45 +280,48 @@ class Driver:
 
     def _enter(self, g: int) -> None:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
-        machines, before = self.machines, self._snapshot
+        machines, before, when = self.machines, self._snapshot, self.method.group.when
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
-        changed = self._absent.begin_cloud_round()
+        changed, follow = self._absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
+        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
+        now = self._snapshot = self._vigil.snapshot(g, index, anybody=due or (when == "moved" and not follow))
+        now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
+        moved = _has_moved(before, now)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
+            if self.world.fleet.in_time and moved and when == "moved" and not follow:
+                self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()), now)
+                changed = True
             if changed:
                 machines.move(self.scenes.again())
                 self._wake(self.scenes.now)
             self._wake(self._advance(index))
             return
-        now = self._snapshot = self.world.fleet.snapshot(g, index)
-        when = self.method.group.when
-        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
         if now is before and not due and not changed:
             return
-        moved, follow = _has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()))
+            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()), now)
         elif moved and when == "once" and follow and not machines.roster.wander:
-            self._regroup(self.scenes.base.at_home(now.home))
-        elif changed:
-            self._regroup(self.scenes.base)
-        scene = self.scenes.enter(index, self.regrouping.allotment.power_w)
+            self._regroup(self.scenes.base.at_home(now.home), now)
+        elif changed or (moved and self.world.fleet.in_time and self.scenes.stays):
+            self._regroup(self.scenes.base, now)
+        scene = self.scenes.enter(index, now_s, self.regrouping.allotment.power_w)
         machines.enter(scene)
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
             self._wake(scene, [edge])
 
-    def _regroup(self, topology: Topology) -> None:
+    def _regroup(self, topology: Topology, now: Snapshot) -> None:
         self.scenes.base = topology
-        present = self.scenes.present(topology)
+        present = self.scenes.present(topology, now)
         if not self.machines.regroup(present, topology.pace_groups()):
             self.held.regroup(present)
         self.held.follow(present)
 
     def _advance(self, index: int) -> Scene:
-        """The scene of a running edge round that a group opens. If it is the newest, clients are there now."""
+        """The scene of a running edge round that a group opens now. If it is the newest, clients are there now."""
         scene = self.scenes.at(index)
-        if index <= self.scenes.newest or scene is self.scenes.now:
+        if scene is self.scenes.now or (index <= self.scenes.newest and not self.world.fleet.in_time):
             return scene
         self.scenes.show(index, scene)
         if self.machines.move(scene):
@@ -320,6 +330,11 @@ class Driver:
         if not self.method.cloud.waits:
             self._wake(scene)
         return scene
+
+    def _see(self) -> None:
+        """Where no round is waited for, clients are sent when others come back: who is where then, if that changes with time."""
+        if self.world.fleet.in_time and self.method.edge.at_once:
+            self._advance(self.scenes.newest)
 
     def _wake(self, scene: Scene, edges: Sequence[Edge] | None = None) -> None:
         """Groups that had nobody go on if somebody has come."""
@@ -364,6 +379,7 @@ def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> 
         n_late=driver.errands.n_late,
         handovers=driver.scenes.handovers,
         s_max=None if bound is None else bound.s_max,
+        uncovered=int(np.count_nonzero(scene.snapshot.home < 0)) if driver.world.fleet.in_time else None,
         device_models=dict(held.last),
         residuals=held.sending.residuals,
         states=held.states.kept,

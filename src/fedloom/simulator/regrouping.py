@@ -16,7 +16,8 @@ from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
-from fedloom.simulator.carrying import Collects, Timepiece
+from fedloom.simulator.carrying import Collects
+from fedloom.simulator.clock import Timepiece
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
 from fedloom.simulator.features import NO_MODEL, Layers
@@ -85,6 +86,8 @@ class Regrouping:
         else:
             rule = one_cloud if warm else self._method.group.rule
             topology = rule(view, stream(self._world.seed, "grouping", cloud_round))
+            if not topology.cover.any():
+                raise ValueError("cover connects no client to any aggregator; nobody could train")
             if self._collected:
                 self.decisions[cloud_round] = Decision(asked=tuple(self._collected), topology=topology)
         return topology if warm else self._allotted(view, topology)

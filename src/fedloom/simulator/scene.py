@@ -12,6 +12,7 @@ from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
+from fedloom.simulator.clock import Timepiece
 from fedloom.simulator.exchange import Exchange, Kept, exchange
 from fedloom.simulator.ledger import Bill, Note
 from fedloom.simulator.world import World
@@ -92,27 +93,29 @@ def make_scene(
 
 
 class Scenes:
-    """The scenes of a run, by running edge round, from 1. now: the newest that anybody has opened; newest: its number.
+    """The scenes of a run, by running edge round, from 1, and by the tick in which it is opened. now: the newest that anybody has
+    opened; newest: its number.
 
-    Clients may move between edge rounds, busy or not, and groups may be in different ones. base: who aggregates with whom; lost:
-    aggregators, by kind and host, to whom nobody can report now.
+    Clients may move between edge rounds or in time, busy or not, and groups may be in different ones. base: who aggregates with
+    whom; lost: aggregators, by kind and host, to whom nobody can report now.
     """
 
-    def __init__(self, method: Method, world: World, machines: Machines) -> None:
-        self._method, self._world, self._machines = method, world, machines
-        self._kept: dict[int, Scene] = {}
+    def __init__(self, method: Method, world: World, machines: Machines, clock: Timepiece) -> None:
+        self._method, self._world, self._machines, self._clock = method, world, machines, clock
+        self._kept: dict[tuple[int, int], Scene] = {}
         self._first_index = self.newest = self.cloud_round = 0
+        self._first_s = 0.0
         self._home: Ints | None = None
         self.handovers = 0
         self.base: Topology
         self.lost: frozenset[tuple[str, int]] = frozenset()
         self.now: Scene
 
-    def enter(self, index: int, power_w: Floats | None) -> Scene:
-        """The first scene of a cloud round, with new links."""
+    def enter(self, index: int, time_s: float, power_w: Floats | None) -> Scene:
+        """The first scene of a cloud round that begins at a time, with new links."""
         self._power_w = power_w
-        self._kept, self._first_index = {}, index
-        self.show(index, self.at(index))
+        self._kept, self._first_index, self._first_s = {}, index, time_s
+        self.show(index, self._at(index, time_s))
         return self.now
 
     def again(self) -> Scene:
@@ -121,38 +124,51 @@ class Scenes:
         self.now = self.at(self.newest)
         return self.now
 
-    def present(self, topology: Topology) -> Topology:
-        """A topology without aggregators that are lost."""
+    def present(self, topology: Topology, now: Snapshot) -> Topology:
+        """A topology without aggregators that are lost, and with clients that are there."""
         hosts = [host for kind, host in sorted(self.lost) if kind == topology.kind]
-        return topology.without(np.array(hosts, dtype=np.int64)) if hosts else topology
+        if hosts:
+            topology = topology.without(np.array(hosts, dtype=np.int64))
+        return topology.of_those(now.active, now.in_reach) if self._world.fleet.in_time else topology
+
+    def topology_at(self, now: Snapshot) -> Topology:
+        """Who reports to whom, at a moment of the fleet."""
+        follow = self.base.follow and self._machines.roster.wander
+        return self.present(self.base.at_home(now.home) if follow else self.base, now)
+
+    @property
+    def stays(self) -> bool:
+        """Moves count from the next cloud round on: clients neither follow their homes nor report to the cloud itself."""
+        in_rounds = self._method.cloud.waits or not self._world.fleet.in_time
+        return self._machines.roster.wander and not self.base.follow and self.base.kind != "cloud" and in_rounds
 
     def show(self, index: int, scene: Scene) -> None:
         """The newest scene; counts the clients that have changed their homes."""
         self.now, self.newest = scene, index
         snapshot = scene.snapshot
         if self._home is not None:
-            self.handovers += int(np.count_nonzero((snapshot.home != self._home) & snapshot.active))
+            self.handovers += int(np.count_nonzero((snapshot.home != self._home) & snapshot.active & (self._home >= 0)))
         self._home = snapshot.home
 
     def at(self, index: int) -> Scene:
-        """The scene of a running edge round; the same object as long as nothing changes.
+        """The scene of a running edge round that is opened now; the same object as long as nothing changes."""
+        return self._at(index, self._clock.now_s)
 
-        If clients neither follow their homes nor report to the cloud itself, moves count from the next cloud round on.
-        """
-        if index not in self._kept:
-            topology, wander = self.base, self._machines.roster.wander
-            stays = wander and not topology.follow and topology.kind != "cloud"
-            snapshot = self._world.fleet.snapshot(self.cloud_round, self._first_index if stays else index)
+    def _at(self, index: int, time_s: float) -> Scene:
+        fleet = self._world.fleet
+        if self.stays:
+            index, time_s = self._first_index, self._first_s
+        when = index, fleet.tick_at(time_s)
+        if when not in self._kept:
+            snapshot = fleet.snapshot(self.cloud_round, index, time_s)
             same = next((scene for scene in reversed(self._kept.values()) if scene.snapshot is snapshot), None)
-            self._kept[index] = self._new(snapshot) if same is None else same
+            self._kept[when] = self._new(snapshot) if same is None else same
             if len(self._kept) > KEPT_SCENES:
                 del self._kept[next(iter(self._kept))]
-        return self._kept[index]
+        return self._kept[when]
 
     def _new(self, snapshot: Snapshot) -> Scene:
-        base, world = self.base, self._world
-        stays = not (base.follow and self._machines.roster.wander)
-        topology = self.present(base if stays else base.at_home(snapshot.home))
+        topology, world = self.topology_at(snapshot), self._world
         scene = make_scene(
             snapshot,
             topology,

@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fedloom._settings import Row, Settings
 from fedloom.fleet import links
+from fedloom.fleet.settings.measured import MatrixLink, TraceLink
 from fedloom.fleet.settings.path_loss import LogDistanceLoss, PathLoss, Tr38901Loss
 from fedloom.fleet.settings.quantities import (
     Amount,
@@ -107,7 +108,8 @@ class DrawnLinks(Settings):
 
 
 class GivenLinks(Settings):
-    """Device to device: a symmetric matrix of rates; the diagonal is ignored."""
+    """Device to device: a symmetric matrix of rates; the diagonal is ignored. `file`: a table of it, with a line and a column for
+    each device."""
 
     kind: Literal["given"] = "given"
     matrix_bit_s: Row[Row[Rate]]
@@ -153,6 +155,9 @@ def check_peers(link: PeerLink) -> None:
         raise ValueError("site_height_m has no effect between devices; set device_height_m")
 
 
+EdgeLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink | MatrixLink | TraceLink, Field(discriminator="kind")]
+
+
 class DeviceEdge(Settings):
     """Between devices and the edge servers of the cells.
 
@@ -160,8 +165,8 @@ class DeviceEdge(Settings):
     hear (once: coordinated multi-point reception, HHFL, section III-A), at the rate of the slowest link (ours).
     """
 
-    up: HopLink = RateLink()
-    down: HopLink = RateLink()
+    up: EdgeLink = RateLink()
+    down: EdgeLink = RateLink()
     uplink: Literal["unicast", "once"] = "unicast"
 
 
