@@ -6,6 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedloom._settings import Settings
+from fedloom.fleet.settings.air import AirSettings
 from fedloom.fleet.settings.cells import Cells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings
 from fedloom.fleet.settings.devices import DeviceSettings, with_table
@@ -50,8 +51,8 @@ class MobilitySettings(Settings):
 
 
 class FleetSettings(Settings):
-    """Devices, cells, links, compute and mobility. `devices`: what is known of each. `table`, the path of a fleet table, stands
-    for number, placement and `devices`."""
+    """Devices, cells, links, their air, compute and mobility. `devices`: what is known of each. `table`, the path of a fleet
+    table, stands for number, placement and `devices`."""
 
     n_devices: int = Field(ge=1, le=10**12)
     cells: Cells = SingleCell()
@@ -69,6 +70,7 @@ class FleetSettings(Settings):
     redraw: Redraw = Redraw()
     mobility: MobilitySettings | None = None
     devices: DeviceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    air: AirSettings = Field(default=AirSettings(), exclude_if=lambda value: value == AirSettings())
 
     @model_validator(mode="before")
     @classmethod
@@ -82,6 +84,13 @@ class FleetSettings(Settings):
     def _devices_fit(cls, value: DeviceSettings | None, info: ValidationInfo) -> DeviceSettings | None:
         if value is not None and info.data.get("n_devices") is not None:
             value.check(info.data["n_devices"])
+        return value
+
+    @field_validator("air")
+    @classmethod
+    def _cells_have_air(cls, value: AirSettings, info: ValidationInfo) -> AirSettings:
+        if info.data.get("cells") is not None:
+            value.check(info.data["cells"].n_cells)
         return value
 
     @field_validator("placement")
