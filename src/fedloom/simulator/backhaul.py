@@ -1,4 +1,10 @@
-"""Models between aggregators and the cloud: what sending them takes and costs, and reports that share the air."""
+"""Models between aggregators and the cloud: what sending them takes and costs, and reports that share the air.
+
+Where the fleet's air is shared on the way, models are sent in it, and are there when they are; what a method says of reports that
+share the air counts where it is not.
+"""
+
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,8 +12,9 @@ from numpy.typing import NDArray
 from fedloom.methods import Method
 from fedloom.protocol import Edge, Federation
 from fedloom.protocol.messages import Report
+from fedloom.simulator.air import Air
 from fedloom.simulator.carrying import Carrier
-from fedloom.simulator.clock import Reporting
+from fedloom.simulator.clock import Fetched, Happening, Reporting
 from fedloom.simulator.exchange import Way
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
@@ -21,21 +28,32 @@ class Backhaul:
     """Without a cloud nothing is sent, and what is to be sent is there at once."""
 
     def __init__(
-        self, method: Method, world: World, machines: Federation, carrier: Carrier, held: Held, ledger: Ledger
+        self,
+        method: Method,
+        world: World,
+        machines: Federation,
+        carrier: Carrier,
+        held: Held,
+        ledger: Ledger,
+        air: Air | None,
     ) -> None:
         self._cloud, self._machines, self._carrier, self._clock = method.cloud, machines, carrier, carrier.clock
-        self._held, self._ledger = held, ledger
+        self._held, self._ledger, self._air = held, ledger, air
         self._n_bytes = {"up": world.up_bytes, "down": world.down_bytes}  # of a model
         self._queued: dict[
             int, tuple[float, float]
         ] = {}  # groups whose reports wait: since when, seconds of the upload
 
-    def fetch(self, edge: Edge, scene: Scene) -> float:
-        """The aggregators of a group get their models from the cloud; returns the seconds it takes."""
+    def fetch(self, edge: Edge, scene: Scene) -> float | None:
+        """The aggregators of a group get their models from the cloud; returns the seconds it takes. None: in air that is shared,
+        and when they are there is told then (Fetched)."""
         if not self._cloud.exists:
             return 0.0
         self._held.hand_down(edge.aggregators)
-        predicted_s = self._send(scene.exchange.cloud_down, self._held.different(edge.aggregators))
+        way, sent = scene.exchange.cloud_down, self._held.different(edge.aggregators)
+        predicted_s = self._send(way, sent)
+        if self._on_air(way, sent, self._clock.now_s, Fetched(edge.group)):
+            return None
         return self._carrier.takes_s(edge.group, predicted_s)
 
     def report(self, action: Report, scene: Scene) -> None:
@@ -46,6 +64,10 @@ class Backhaul:
         models = [self._held.post(n) for n in mine.tolist()]
         if self._carrier.reported(action.group, topology.host[mine].tolist(), models, topology.kind, action.at_s):
             return
+        if cloud.exists and self._on_air(
+            scene.exchange.cloud_up, action.aggregators, action.at_s, Reporting(action.group)
+        ):
+            return
         if cloud.uplink is None:
             self._clock.foresee(action.at_s + upload_s, Reporting(action.group))
             return
@@ -55,6 +77,16 @@ class Backhaul:
             for i, arrives_s in zip(self._queued, cloud.uplink(ready_s, up_s).tolist()):
                 self._clock.foresee(max(self._clock.now_s, arrives_s), Reporting(i))
             self._queued = {}
+
+    def _on_air(self, way: Way, aggregators: Ints, at_s: float, told: Happening) -> bool:
+        """Send models in the fleet's air if that is shared on the way, and tell when all are there; whether it is."""
+        if self._air is None or not self._air.is_shared(way):
+            return False
+        self._air.travel_together(way, aggregators.tolist(), at_s, partial(self._tell, told))
+        return True
+
+    def _tell(self, told: Happening, at_s: float) -> None:
+        self._clock.foresee(at_s, told)
 
     def _send(self, way: Way, aggregators: Ints) -> float:
         """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""

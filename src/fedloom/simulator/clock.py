@@ -3,6 +3,11 @@
 import heapq
 from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.simulator.timeline import Sent
+
 
 class Opening(NamedTuple):
     """A group opens its next round."""
@@ -58,7 +63,20 @@ class Back(NamedTuple):
     host: int
 
 
-Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back
+class Fetched(NamedTuple):
+    """The models of the cloud have reached a group, where that is not foreseen."""
+
+    group: int
+
+
+class Overdue(NamedTuple):
+    """The deadline of clients that were sent to work is over, where it is not foreseen who is late: is_back (m,)."""
+
+    sent: Sent
+    is_back: NDArray[np.bool_]
+
+
+Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back | Fetched | Overdue
 
 
 class Timepiece(Protocol):

@@ -40,10 +40,22 @@ from fedloom.protocol.messages import (
 )
 from fedloom.simulator.absent import Absent
 from fedloom.simulator.agenda import Agenda
+from fedloom.simulator.air import Air
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Carrier, Collects, Imagined
-from fedloom.simulator.clock import Arrival, Back, Delivered, Left, Lost, Opening, Reporting, Waking
+from fedloom.simulator.clock import (
+    Arrival,
+    Back,
+    Delivered,
+    Fetched,
+    Left,
+    Lost,
+    Opening,
+    Overdue,
+    Reporting,
+    Waking,
+)
 from fedloom.simulator.errands import Errands
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
@@ -84,7 +96,10 @@ class Driver:
     ) -> None:
         self.method, self.world = method, world
         wander = world.fleet.moves in ("edge-round", "tick")
-        self.carrier = Imagined(method.edge.at_once) if carrier is None else carrier
+        shared = world.fleet.snapshot(0).air
+        air = Air(shared) if carrier is None and shared.is_shared else None
+        gathers = method.edge.waits_for_all and world.fleet.moves == "never"
+        self.carrier = Imagined(method.edge.at_once, air, gathers=gathers) if carrier is None else carrier
         self.machines = Federation(
             world.terms,
             method.edge,
@@ -105,7 +120,8 @@ class Driver:
         self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
-        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger)
+        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger, air)
+        self._begun: dict[int, Begin] = {}  # by group, what it is told when it has fetched the cloud's model
         self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
         self.rounds_before = 0  # edge rounds before this cloud round
@@ -208,6 +224,11 @@ class Driver:
                 self._perform(machines.cloud.reported(i, now_s))
             case Reporting():
                 pass
+            case Fetched(i):
+                if i < len(machines.edges):
+                    self._tell(i, self._begun.pop(i)._replace(at_s=now_s))
+            case Overdue(sent, is_back):
+                self.errands.overdue(sent, is_back)
             case _:
                 assert_never(happening)
 
@@ -260,16 +281,19 @@ class Driver:
 
     def _hand_down(self, edge: Edge) -> None:
         """The aggregators of a group get their models from the cloud, if there is one, and begin."""
-        start_s = self.clock.now_s + self.backhaul.fetch(edge, self._scene_of(edge.group))
+        takes_s = self.backhaul.fetch(edge, self._scene_of(edge.group))
         periods, allotted = self.agenda.begin(), self.regrouping.allotment.edge_rounds
         begin = Begin(
-            start_s,
+            self.clock.now_s + (takes_s or 0.0),
             periods.edge_rounds if allotted is None else int(allotted[edge.aggregators[0]]),
             periods.local_steps,
             self.agenda.steps_left,
             self.regrouping.progress if self.method.group.keep_progress else None,
         )
-        self._tell(edge.group, begin)
+        if takes_s is None:
+            self._begun[edge.group] = begin
+        else:
+            self._tell(edge.group, begin)
 
     def _enter(self, g: int) -> None:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""

@@ -7,6 +7,7 @@ from fedloom._random import normal_of
 from fedloom.methods import Method
 from fedloom.protocol import Devices, Edge
 from fedloom.protocol.messages import Merge, OnTheWay, Send
+from fedloom.simulator.air import back_s
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import Ledger, Note, Shares
 from fedloom.simulator.scene import Scene, Trip
@@ -18,7 +19,8 @@ Floats = NDArray[np.float64]
 
 
 class Errands:
-    """Knows what links and computing take. So far: n_late, clients that were sent and will be late; n_updates, those merged."""
+    """Knows what links and computing take. So far: n_late, clients that were sent and will be late (where air is shared: are);
+    n_updates, those merged."""
 
     def __init__(
         self, method: Method, world: World, devices: Devices, held: Held, ledger: Ledger, *, keep_timeline: bool
@@ -52,7 +54,7 @@ class Errands:
             arrival_s=at_s + trip.takes_s,
             merged_s=np.full(len(clients), np.nan),
             merged_at=np.full(len(clients), -1),
-            late=trip.takes_s > action.deadline_s,
+            late=(trip.takes_s > action.deadline_s) & (not scene.snapshot.air.is_shared),  # else it is seen then
             moved=np.zeros(len(clients), dtype=np.bool_),
         )
         if self._keep_timeline:
@@ -62,6 +64,11 @@ class Errands:
             part.load, part.arrives_s = errand, at_s + trip.takes_s[part.at]
         self.n_late += int(np.count_nonzero(sent.late))
         return OnTheWay(at_s, action.parts[0], trip.takes_s, sent.late)
+
+    def overdue(self, sent: Sent, is_back: NDArray[np.bool_]) -> None:
+        """A deadline is over: who is not back (m,) is late."""
+        sent.late[:] = ~is_back
+        self.n_late += int(np.count_nonzero(sent.late))
 
     def merged(self, action: Merge, host: Ints, n_reached: Ints, at_s: float) -> None:
         """Updates are in models: note in the timeline when and where. host (N,): of each aggregator now; n_reached (K,):
@@ -100,11 +107,15 @@ class Errands:
         at, owner = np.nonzero(scene.topology.cover[:, clients])
         parts_s = (compute_s / scene.n_reached[clients])[owner]
         kinds, start = _different(scene.start_of[clients])
+        if (air := scene.snapshot.air).is_shared:  # if nobody else sends meanwhile
+            takes_s = back_s(air, ways.client_down, ways.client_up, clients, compute_s)
+        else:
+            takes_s = ways.client_up.arrivals(clients, fetch_s + compute_s, self._uplink)
         return Trip(
             fetch_s=fetch_s,
             compute_s=compute_s,
             upload_s=ways.client_up.seconds[clients],
-            takes_s=ways.client_up.arrivals(clients, fetch_s + compute_s, self._uplink),
+            takes_s=takes_s,
             busy_s=float(compute_s.sum()),
             entries=[
                 Note(Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w)),

@@ -16,6 +16,7 @@ from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
+from fedloom.simulator.air import back_s
 from fedloom.simulator.carrying import Collects, Timepiece
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
@@ -134,11 +135,14 @@ class Regrouping:
         factor = jitter(self._now.jitter_sigma, self._world.seed, clients, f"jitter of {kind}", self._cloud_round)
         compute_s = work * self._step_s[clients] * factor
         finish_s = compute_s + to_cloud.seconds[clients]
+        from_cloud = None
         if kind not in NO_MODEL:
             model_bits = self._world.wide_bits if kind == "update" else self._world.model_bits
             from_cloud = exchange(self._now, everyone, model_bits).client_down
             from_cloud.book(self._ledger, clients, round(model_bits / 8), a_model=False)
             finish_s = finish_s + from_cloud.seconds[clients]
+        if self._now.air.is_shared:
+            finish_s = back_s(self._now.air, from_cloud, to_cloud, clients, compute_s)
         to_cloud.book(self._ledger, clients, round(bits / 8), a_model=False)
         busy_s = float(compute_s.sum())
         joules = busy_s * self._now.compute_power_w

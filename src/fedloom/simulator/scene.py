@@ -12,6 +12,7 @@ from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
+from fedloom.simulator.air import together_s
 from fedloom.simulator.clock import Timepiece
 from fedloom.simulator.exchange import Exchange, Kept, exchange
 from fedloom.simulator.ledger import Bill, Note
@@ -84,6 +85,7 @@ def make_scene(
         exchange=ways,
         step_s=step_s,
         link_s=ways.client_down.seconds + ways.client_up.seconds,
+        together_s=together_s(snapshot.air, ways, step_s) if snapshot.air.is_shared else None,
         group_of=group_of,
         n_reached=topology.n_reached.clip(min=1),
         start_weights=kinds,

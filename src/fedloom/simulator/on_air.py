@@ -1,0 +1,35 @@
+"""Sending clients to work in air that is shared: when they are back is known when they are, as others may send meanwhile."""
+
+import numpy as np
+
+from fedloom.protocol.messages import OnTheWay, Send
+from fedloom.simulator.air import Air
+from fedloom.simulator.clock import Delivered, Overdue
+from fedloom.simulator.held import Errand
+from fedloom.simulator.scene import Scene
+
+
+def send_on_air(air: Air, action: Send, scene: Scene, event: OnTheWay, *, gathers: bool) -> None:
+    """Clients fetch, compute and return in the fleet's air; each is told of when it is back, or as many as were sent together
+    when all are, if nobody goes by less (gathers) and there is no deadline; who is not back at the deadline is told of then."""
+    errand: Errand = action.parts[0].load
+    sent, client, clock = errand.sent, action.client.tolist(), air.clock
+    assert sent is not None
+    ticket = np.zeros(len(client), dtype=np.int64)
+    for part in action.parts:
+        ticket[part.at] = part.ticket
+    is_back, due_s = np.zeros(len(client), np.bool_), event.at_s + action.deadline_s
+    together = gathers and not np.isfinite(due_s)
+
+    def back(j: int, at_s: float) -> None:
+        is_back[j], sent.arrival_s[j] = True, at_s
+        if not together:
+            clock.foresee(at_s, Delivered((client[j],), (int(ticket[j]),)))
+        elif is_back.all():
+            clock.foresee(at_s, Delivered(tuple(client), tuple(ticket.tolist())))
+
+    ways = scene.exchange
+    air.work(ways.client_down, ways.client_up, client, sent.compute_s.tolist(), event.at_s, back)
+    if np.isfinite(due_s):
+        clock.foresee(due_s, Overdue(sent, is_back))
+        clock.give_until(action.group, due_s)
