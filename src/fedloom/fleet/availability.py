@@ -66,7 +66,7 @@ def exponential(seed: int, purpose: str, n_devices: int, on_s: float, off_s: flo
 
     def follow(devices: Ints, number: Ints, since_s: Floats, on: Bools) -> Floats:
         lots = uniform_of(seed, f"{purpose} turn", devices * _TURNS + number)
-        return since_s - np.where(on, on_s, off_s) * np.log(lots)
+        return np.asarray(since_s - np.where(on, on_s, off_s) * np.log(lots))
 
     first_on = uniform_of(seed, f"{purpose} start", everybody) < on_s / (on_s + off_s)
     return Turns(first_on, follow)

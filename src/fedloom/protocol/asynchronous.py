@@ -14,7 +14,20 @@ from fedloom.pacing import lockstep
 from fedloom.pacing.periods import EdgeRounds, check_edge_rounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
-from fedloom.protocol.messages import Action, Again, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Ready, Send
+from fedloom.protocol.messages import (
+    Action,
+    Again,
+    Arrived,
+    Asleep,
+    Begin,
+    Due,
+    Gone,
+    Moved,
+    OnTheWay,
+    Open,
+    Ready,
+    Send,
+)
 
 Ints = NDArray[np.int64]
 

@@ -191,6 +191,18 @@ class Federation:
             if edge.first_comer and edge is not other and np.isin(event.flight.client, edge.members).any()
         ]
 
+    def missing(self, clients: Ints, tickets: Ints | None = None) -> list[Flight]:
+        """What clients (m,) are at work on and is not here yet; of the jobs with these tickets (m,), if they are given."""
+        found = []
+        for flight in self.flights():
+            here = np.isin(flight.client, clients) & np.isinf(flight.arrives_s)
+            if tickets is not None:
+                of = np.full(len(self.roster.busy_until), -1)
+                of[clients] = tickets
+                here &= flight.missing(of)
+            found += [flight.pick(here)] if here.any() else []
+        return found
+
     def gone(self, clients: Ints, at_s: float) -> tuple[list[tuple[Edge, Gone]], list[Action]]:
         """Clients (m,) will not bring back what they are at work on. Which groups are to be told, and what to do."""
         complete = self._again(self.roster.forget(clients, at_s))

@@ -66,7 +66,9 @@ class Together:
             return [Asleep(edge.group)]
         back_s = edge.roster.nobody_until_s
         if back_s > at_s and edge.report_at_s > at_s:
-            return [Ready(edge.group, min(back_s, edge.report_at_s))] if np.isfinite(min(back_s, edge.report_at_s)) else []
+            return (
+                [Ready(edge.group, min(back_s, edge.report_at_s))] if np.isfinite(min(back_s, edge.report_at_s)) else []
+            )
         return [Wake(edge.group, at_s, edge.n_rounds)]
 
     def on_the_way(self, edge: Edge, event: OnTheWay) -> list[Action]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedloom.fleet.bands import Band, band
 from fedloom.fleet.settings.air import AirSettings
-from fedloom.simulator.clock import Happening, Overdue, Waking
+from fedloom.simulator.clock import Happening, Nothing, Overdue, Waking
 from fedloom.simulator.exchange import Exchange, Kept, Leg, Way
 
 Ints = NDArray[np.int64]
@@ -54,13 +54,14 @@ class AirClock:
 
     def next(self) -> Happening:
         """What happens next that anybody is told; it is then."""
-        while True:
+        while self._foreseen:
             _, _, at_s, what = heapq.heappop(self._foreseen)
             if callable(what):
                 what(at_s)
             else:
                 self.now_s = max(self.now_s, at_s)
                 return what
+        return Nothing()
 
     def run(self) -> None:
         """To the end; nothing is foreseen but what goes on in the air."""
@@ -105,27 +106,38 @@ class Air:
         compute_s: Sequence[float],
         at_s: float,
         back: Callable[[int, float], None],
+        times: tuple[Sequence[float], Sequence[float]] | None = None,
     ) -> None:
         """Clients `who` (m,) fetch a model from at_s on (down: None, they need none), compute, and send: back(j, when) is called
-        when that of the j-th is there; never if one of its links is down."""
+        when that of the j-th is there; never if one of its links is down. times: how many times the whole of the message of each
+        is on air, down and up, where packets are sent again."""
+        times_down, times_up = times or (None, None)
 
         def fetched(j: int, when_s: float) -> None:
-            self.travel(up, who[j : j + 1], when_s + compute_s[j], lambda _, s: back(j, s))
+            again = None if times_up is None else times_up[j : j + 1]
+            self.travel(up, who[j : j + 1], when_s + compute_s[j], lambda _, s: back(j, s), again)
 
         if down is not None:
-            self.travel(down, who, at_s, fetched)
+            self.travel(down, who, at_s, fetched, times_down)
             return
         for j in range(len(who)):
             fetched(j, at_s)
 
-    def travel(self, way: Way, who: Sequence[int], at_s: float, there: Callable[[int, float], None]) -> None:
+    def travel(
+        self,
+        way: Way,
+        who: Sequence[int],
+        at_s: float,
+        there: Callable[[int, float], None],
+        times: Sequence[float] | None = None,
+    ) -> None:
         """Messages of `who` (m,) are sent from at_s on: there(j, when) is called when the j-th is there."""
         legs = way.legs if way.direction == "up" else way.legs[::-1]
         if legs and legs[0].broadcast:
             self._broadcast(legs[0], way.direction, who, at_s, there)
             return
         for j, k in enumerate(who):
-            self._go(legs, way.direction, k, partial(there, j), at_s)
+            self._go(legs, way.direction, k, partial(there, j), 1.0 if times is None else times[j], at_s)
 
     def travel_together(self, way: Way, who: Sequence[int], at_s: float, there: Then) -> None:
         """The same, and when all are there."""
@@ -134,19 +146,20 @@ class Air:
         then = _last_of(len(who), there)
         self.travel(way, who, at_s, lambda _, s: then(s))
 
-    def _go(self, legs: Sequence[Leg], direction: str, k: int, there: Then, at_s: float) -> None:
-        """A message of k over these legs, ready at at_s; where it has no link, as a head to itself, it need not be sent."""
+    def _go(self, legs: Sequence[Leg], direction: str, k: int, there: Then, times: float, at_s: float) -> None:
+        """A message of k over these legs, ready at at_s; where it has no link, as a head to itself, it need not be sent. times:
+        so many times as long where it is on air."""
         if not legs:
             self.clock.call(at_s, there)
             return
         single = legs[0].single
         assert single is not None
-        links, then = single.of_sender[k], partial(self._go, legs[1:], direction, k, there)
+        links, then = single.of_sender[k], partial(self._go, legs[1:], direction, k, there, times)
         if not links:
             then(at_s)
-        last = _last_of(len(links), then)
+        last, longer = _last_of(len(links), then), 1.0 if legs[0].hop == "edge_cloud" else times
         for _, where, seconds in links:
-            self._put(legs[0].hop, direction, where, seconds, at_s, last)
+            self._put(legs[0].hop, direction, where, seconds * longer, at_s, last)
 
     def _broadcast(
         self, leg: Leg, direction: str, who: Sequence[int], at_s: float, there: Callable[[int, float], None]

@@ -15,9 +15,11 @@ from fedloom.protocol.messages import Report
 from fedloom.simulator.air import Air
 from fedloom.simulator.carrying import Carrier
 from fedloom.simulator.clock import Fetched, Happening, Reporting
-from fedloom.simulator.exchange import Way
+from fedloom.simulator.errands import spend_for_heads
+from fedloom.simulator.exchange import Load, Way
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.outages import Outages
 from fedloom.simulator.scene import Scene
 from fedloom.simulator.world import World
 
@@ -36,9 +38,10 @@ class Backhaul:
         held: Held,
         ledger: Ledger,
         air: Air | None,
+        outages: Outages | None = None,
     ) -> None:
         self._cloud, self._machines, self._carrier, self._clock = method.cloud, machines, carrier, carrier.clock
-        self._held, self._ledger, self._air = held, ledger, air
+        self._held, self._ledger, self._air, self._outages = held, ledger, air, outages
         self._n_bytes = {"up": world.up_bytes, "down": world.down_bytes}  # of a model
         self._queued: dict[
             int, tuple[float, float]
@@ -51,7 +54,7 @@ class Backhaul:
             return 0.0
         self._held.hand_down(edge.aggregators)
         way, sent = scene.exchange.cloud_down, self._held.different(edge.aggregators)
-        predicted_s = self._send(way, sent)
+        predicted_s = self._send(way, sent, scene)
         if self._on_air(way, sent, self._clock.now_s, Fetched(edge.group)):
             return None
         return self._carrier.takes_s(edge.group, predicted_s)
@@ -59,7 +62,7 @@ class Backhaul:
     def report(self, action: Report, scene: Scene) -> None:
         """A group sends its models to the cloud; where reports share the air, when all are ready to."""
         cloud = self._cloud
-        upload_s = self._send(scene.exchange.cloud_up, action.aggregators) if cloud.exists else 0.0
+        upload_s = self._send(scene.exchange.cloud_up, action.aggregators, scene) if cloud.exists else 0.0
         topology, mine = self._machines.topology, self._machines.edges[action.group].aggregators
         models = [self._held.post(n) for n in mine.tolist()]
         if self._carrier.reported(action.group, topology.host[mine].tolist(), models, topology.kind, action.at_s):
@@ -88,12 +91,21 @@ class Backhaul:
     def _tell(self, told: Happening, at_s: float) -> None:
         self._clock.foresee(at_s, told)
 
-    def _send(self, way: Way, aggregators: Ints) -> float:
+    def _send(self, way: Way, aggregators: Ints, scene: Scene) -> float:
         """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""
         if not len(aggregators):
             return 0.0
-        way.book(self._ledger, aggregators, self._n_bytes[way.direction])
+        bills, seconds = way.bills(aggregators, self._n_bytes[way.direction]), way.seconds[aggregators]
+        host = self._machines.topology.host[aggregators]
+        if self._outages is not None and scene.topology.kind == "head":
+            cloud, n_bytes, wires_s = self._machines.cloud, self._n_bytes[way.direction], way.wires_s(aggregators)
+            times = self._outages.repeated(way.direction, host, cloud.n_orders, n_bytes)
+            seconds = seconds + (times - 1) * (seconds - wires_s)
+            once = np.ones(len(aggregators))
+            bills = way.bills_of(aggregators, n_bytes, Load(once.astype(np.int64), times, once))
+            spend_for_heads(self._outages, scene, bills, self._clock.now_s)
+        self._ledger.pay(bills)
         if len(aggregators) == 1:
-            return float(way.seconds[aggregators[0]])
-        _, host = np.unique(self._machines.topology.host[aggregators], return_inverse=True)
-        return float(np.bincount(host, weights=way.seconds[aggregators]).max())
+            return float(seconds[0])
+        _, place = np.unique(host, return_inverse=True)
+        return float(np.bincount(place, weights=seconds).max())

@@ -93,7 +93,8 @@ class Imagined:
             return unforeseen(action, event)
         if self._at_once:
             for part in action.parts:
-                self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
+                if np.isfinite(part.arrives_s).all():  # else it is told of who fails, and then of the others
+                    self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
         return event
 
     def merged(self, part: Part, scene: Scene, model: Model) -> None:

@@ -76,7 +76,43 @@ class Overdue(NamedTuple):
     is_back: NDArray[np.bool_]
 
 
-Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back | Fetched | Overdue
+class Failed(NamedTuple):
+    """It is known that clients will not bring back jobs of theirs, by client and ticket: they are down, or a message was lost."""
+
+    client: tuple[int, ...]
+    ticket: tuple[int, ...]
+
+
+class Check(NamedTuple):
+    """A device that is a head may be down now, or up again."""
+
+    host: int
+
+
+class Returned(NamedTuple):
+    """Somebody who was down may be there again."""
+
+
+class Nothing(NamedTuple):
+    """Nothing is foreseen any more: whoever is waited for will never come."""
+
+
+Happening = (
+    Opening
+    | Waking
+    | Arrival
+    | Reporting
+    | Delivered
+    | Left
+    | Lost
+    | Back
+    | Fetched
+    | Overdue
+    | Failed
+    | Check
+    | Returned
+    | Nothing
+)
 
 
 class Timepiece(Protocol):
@@ -107,5 +143,8 @@ class Clock:
 
     def next(self) -> Happening:
         """What happens next; it is then."""
-        self.now_s, _, happening = heapq.heappop(self._foreseen)
+        if not self._foreseen:
+            return Nothing()
+        at_s, _, happening = heapq.heappop(self._foreseen)
+        self.now_s = max(self.now_s, at_s)
         return happening

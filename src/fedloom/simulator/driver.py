@@ -18,7 +18,7 @@ from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.pacing.periods import fixed_edge_rounds
-from fedloom.protocol import Edge, Federation
+from fedloom.protocol import Edge, Federation, Flight
 from fedloom.protocol.messages import (
     Action,
     Again,
@@ -47,23 +47,31 @@ from fedloom.simulator.carrying import Carrier, Collects, Imagined
 from fedloom.simulator.clock import (
     Arrival,
     Back,
+    Check,
     Delivered,
+    Failed,
     Fetched,
+    Happening,
     Left,
     Lost,
+    Nothing,
     Opening,
     Overdue,
     Reporting,
+    Returned,
     Waking,
 )
 from fedloom.simulator.errands import Errands
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
+from fedloom.simulator.outages import outages_of
+from fedloom.simulator.presence import Presence
 from fedloom.simulator.regrouping import Regrouping
 from fedloom.simulator.scene import Scene, Scenes
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
+from fedloom.simulator.told import state_of
 from fedloom.simulator.world import CloudRound, Decision, World
 
 Ints = NDArray[np.int64]
@@ -100,6 +108,9 @@ class Driver:
         air = Air(shared) if carrier is None and shared.is_shared else None
         gathers = method.edge.waits_for_all and world.fleet.moves == "never"
         self.carrier = Imagined(method.edge.at_once, air, gathers=gathers) if carrier is None else carrier
+        outages = None
+        if carrier is None:  # else it is reality that fails
+            outages = outages_of(world.fleet.settings, world.seed, method.waiting.patience_s)
         self.machines = Federation(
             world.terms,
             method.edge,
@@ -108,19 +119,22 @@ class Driver:
             method.merge_cloud,
             wander=wander,
             foreseen=self.carrier.foreseen,
+            failing=outages is not None,
         )
         devices = self.machines.devices
         self.clock, self.ledger = self.carrier.clock, Ledger()
         self.held = Held(method, world, first, keep_devices)
         self.scenes = Scenes(method, world, self.machines, self.clock)
-        self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
+        self.errands = Errands(method, world, devices, self.held, self.ledger, outages, keep_timeline=keep_timeline)
         self.regrouping = Regrouping(
-            method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
+            method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen, outages
         )
         self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
+        self.presence = None if outages is None else Presence(outages, self.machines, self._absent, self.clock)
+        self.deserted = False
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
-        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger, air)
+        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger, air, outages)
         self._begun: dict[int, Begin] = {}  # by group, what it is told when it has fetched the cloud's model
         self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
@@ -128,28 +142,58 @@ class Driver:
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
         """Yield after every cloud round (a cloud that does not wait: after as many reports as there are groups, or times that),
-        and between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is."""
+        and between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is. If all have
+        gone for good the cloud round ends as it is, and is the last."""
         machines, g, over = self.machines, 0, n_rounds == 0
         while not over:
             self.scenes.cloud_round = g
             machines.devices.begin_cloud_round()
-            self._enter(g)
-            rounds = fixed_edge_rounds(self.method.edge.rounds)
-            begun = machines.begin(self.method.cloud.reports_of_each(rounds, self.world.edge_rounds))
-            if begun:
-                self.rounds_before = max(edge.n_rounds for edge in machines.edges)
-            self._perform(begun)
-            while machines.cloud.due > 0:
+            if self._somebody_is_there():
+                self._begin(g)
+            while machines.cloud.due > 0 and not self.deserted:
                 self._happen()
                 for look in self._looks.due(self.rounds_before):
-                    yield replace(_state(self, g, look.edge_rounds, look.model), **look.models, between=True)
+                    yield replace(self._state(g, look.edge_rounds, look.model), **look.models, between=True)
             self._looks.forget()
-            self._perform(self.method.cloud.finish(machines.cloud))
+            if not self.deserted:
+                self._perform(self.method.cloud.finish(machines.cloud))
             g += 1
-            over = self.agenda.is_over(g, n_rounds)
-            state = _state(self, g, max(edge.n_rounds for edge in machines.edges), self.held.model)
+            over = self.agenda.is_over(g, n_rounds) or self.deserted
+            state = self._state(g, max(edge.n_rounds for edge in machines.edges), self.held.model)
             noise_std = self.held.merged_noise(self.scenes.now)
             yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=noise_std)
+
+    def _begin(self, g: int) -> None:
+        """Cloud round g begins."""
+        self._enter(g)
+        rounds = fixed_edge_rounds(self.method.edge.rounds)
+        begun = self.machines.begin(self.method.cloud.reports_of_each(rounds, self.world.edge_rounds))
+        if begun:
+            self.rounds_before = max(edge.n_rounds for edge in self.machines.edges)
+        self._perform(begun)
+
+    def _somebody_is_there(self) -> bool:
+        """If a cloud round could be begun with nobody, wait until somebody is there; False if nobody ever is."""
+        edges, presence = self.machines.edges, self.presence
+        if presence is None or (edges and not self.method.cloud.waits):
+            return True
+        who = np.flatnonzero(self.world.fleet.snapshot(0, 0).active)
+        if edges and self.method.group.when != "cloud-round":
+            base = self.scenes.base
+            who = base.host if base.kind == "head" else np.flatnonzero(base.cover.any(axis=0))
+        presence.look()
+        while (at_s := presence.somebody_s(who)) > self.clock.now_s and not self.deserted:
+            self.deserted = not np.isfinite(at_s)
+            self.clock.foresee(at_s, Returned())
+            while not self.deserted and self.clock.now_s < at_s:
+                self._happen()
+            presence.look()
+        if self.deserted and not edges:
+            raise ValueError(
+                "no device is ever there, so nobody could train: their availability and batteries never let one be up; "
+                "change fleet.availability or fleet.battery"
+            )
+        return not self.deserted
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
@@ -182,8 +226,14 @@ class Driver:
 
     def _happen(self) -> None:
         """What happens next."""
-        machines, happening = self.machines, self.clock.next()
-        now_s = self.clock.now_s
+        happening = self.clock.next()
+        if self.presence is not None:
+            self.presence.look()
+        self._meet(happening)
+
+    def _meet(self, happening: Happening) -> None:
+        """Something happens now."""
+        machines, now_s = self.machines, self.clock.now_s
         match happening:
             case Opening(i):
                 if (
@@ -204,13 +254,16 @@ class Driver:
                 for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
                     self._tell(edge.group, event)
             case Left(client):
-                told, actions = machines.gone(np.array(client), now_s)
-                self.held.withdraw(client)
-                for edge, gone in told:
-                    self._tell(edge.group, gone)
-                self._perform(actions)
+                self._leave(np.array(client), machines.missing(np.array(client)))
+            case Failed(client, ticket):
+                if failed := machines.missing(np.array(client), np.array(ticket)):
+                    self._leave(np.concatenate([flight.client for flight in failed]), failed)
             case Lost(kind, host, client):
+                flights = machines.flights()
                 silenced, answers = self._absent.lost(kind, host, np.array(client, dtype=np.int64), now_s)
+                for _, lost in silenced[:1]:
+                    theirs = [flight.pick(np.isin(flight.client, lost.client)) for flight in flights]
+                    self.errands.lose(theirs, head=True)
                 for edge, lost in silenced:
                     self._absent.let_go(lost)
                     self._tell(edge.group, lost)
@@ -218,6 +271,15 @@ class Driver:
             case Back(kind, host):
                 if self._absent.back(kind, host):
                     self._wake(self.scenes.now)
+            case Check(host):
+                assert self.presence is not None
+                for change in self.presence.check(host, machines.topology):
+                    self._meet(change)
+            case Returned():
+                self._wake(self.scenes.now)
+                self._stir()
+            case Nothing():
+                self.deserted = True
             case Reporting(i) if i in machines.cloud.out:  # else its aggregators were lost meanwhile
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
@@ -225,12 +287,27 @@ class Driver:
             case Reporting():
                 pass
             case Fetched(i):
-                if i < len(machines.edges):
+                if i < len(machines.edges) and i in self._begun:
                     self._tell(i, self._begun.pop(i)._replace(at_s=now_s))
             case Overdue(sent, is_back):
                 self.errands.overdue(sent, is_back)
             case _:
                 assert_never(happening)
+
+    def _leave(self, clients: Ints, lost: Sequence[Flight]) -> None:
+        """Clients will not bring back these jobs, nor are they waited for."""
+        self.errands.lose(lost)
+        told, actions = self.machines.gone(clients, self.clock.now_s)
+        self.held.withdraw(clients.tolist())
+        for edge, gone in told:
+            self._tell(edge.group, gone)
+        self._perform(actions)
+
+    def _stir(self) -> None:
+        """Groups that sleep are woken when one of their members may be there."""
+        if self.presence is not None:
+            asleep = [edge.group for edge in self.machines.edges if edge.asleep]
+            self.presence.stir([self.scenes.now.members(group) for group in asleep])
 
     def _tell(self, group: int, event: EdgeEvent) -> None:
         self._perform(self.machines.edges[group].handle(event))
@@ -246,7 +323,7 @@ class Driver:
                 case Wake(i, at_s, edge_round):
                     self.clock.foresee(at_s, Waking(i, edge_round))
                 case Again(_, lead):
-                    self.clock.foresee(self.clock.now_s, Arrival(lead))
+                    self.clock.foresee(max(self.clock.now_s, self.machines.ready_s(lead)), Arrival(lead))
                 case Merge():
                     self._merge(action)
                 case RoundOver(i, n_rounds):
@@ -255,6 +332,7 @@ class Driver:
                     self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
+                    self._stir()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -269,7 +347,11 @@ class Driver:
         """Clients go to work; when they will be back is foreseen."""
         edge = self.machines.edges[action.group]
         event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self.scenes.cloud_round)
-        self._tell(action.group, self.carrier.sent(action, self._scene_of(action.group), event))
+        told = self.carrier.sent(action, self._scene_of(action.group), event)
+        if self.presence is not None:
+            self.presence.sent(action)
+            self.presence.watch(self.machines.topology, action.client)
+        self._tell(action.group, told)
 
     def _merge(self, action: Merge) -> None:
         """Aggregators of a group have new models."""
@@ -315,7 +397,8 @@ class Driver:
             return
         moved, follow = _has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()))
+            down = None if self.presence is None or when != "cloud-round" else self.presence.absent
+            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now, down), self.agenda.periods()))
         elif moved and when == "once" and follow and not machines.roster.wander:
             self._regroup(self.scenes.base.at_home(now.home))
         elif changed:
@@ -332,6 +415,8 @@ class Driver:
         if not self.machines.regroup(present, topology.pace_groups()):
             self.held.regroup(present)
         self.held.follow(present)
+        if self.presence is not None:
+            self.presence.watch(topology)
 
     def _advance(self, index: int) -> Scene:
         """The scene of a running edge round that a group opens now. If it is the newest, clients are there now."""
@@ -354,6 +439,19 @@ class Driver:
             else:
                 self._perform(self.machines.cloud.woken(edge.group))
 
+    def _state(self, cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
+        return state_of(
+            self.machines,
+            self.scenes,
+            self.held,
+            self.errands,
+            cloud_round=cloud_round,
+            edge_rounds=edge_rounds,
+            rounds_before=self.rounds_before,
+            time_s=self.clock.now_s,
+            model=model,
+        )
+
     def _scene_of(self, group: int) -> Scene:
         scene = self.machines.edges[group].here
         assert isinstance(scene, Scene)
@@ -365,31 +463,4 @@ def _has_moved(before: Snapshot | None, now: Snapshot) -> bool:
         np.array_equal(before.home, now.home)
         and np.array_equal(before.in_reach, now.in_reach)
         and np.array_equal(before.active, now.active)
-    )
-
-
-def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
-    """What is told of a federation when it has done so many cloud rounds and edge rounds, and the cloud's model is this."""
-    scene, held, machines = driver.scenes.now, driver.held, driver.machines
-    bound = machines.cloud.bound
-    return CloudRound(
-        cloud_round=cloud_round,
-        edge_rounds=edge_rounds,
-        time_s=driver.clock.now_s,
-        model=model,
-        edges=held.merged,
-        reported_models=list(held.reported),
-        cluster_models=held.of_clusters,
-        topology=scene.topology,
-        snapshot=scene.snapshot,
-        client_steps=machines.devices.in_cloud_round,
-        up_s=scene.exchange.client_up.seconds,
-        group_rounds=np.array([edge.n_rounds for edge in machines.edges]) - driver.rounds_before,
-        n_updates=driver.errands.n_updates,
-        n_late=driver.errands.n_late,
-        handovers=driver.scenes.handovers,
-        s_max=None if bound is None else bound.s_max,
-        device_models=dict(held.last),
-        residuals=held.sending.residuals,
-        states=held.states.kept,
     )

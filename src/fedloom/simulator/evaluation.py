@@ -36,7 +36,7 @@ def clocked(ledger: Ledger, state: CloudRound | None) -> Measures:
     }
     if state is not None and state.s_max is not None:
         measures["staleness_bound"] = state.s_max
-    return measures
+    return measures | (dict(state.failures) if state else {})
 
 
 class Evaluation:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,15 @@ class Leg:
     broadcast: bool = False
 
 
+class Load(NamedTuple):
+    """What m senders send of a message where it is not just the whole of it once: `messages` (m,) that are begun; how many times
+    the whole of it is on air in all, what is sent again and parts included (m,); and how many times it is relayed (m,)."""
+
+    messages: Ints
+    on_air: Floats
+    relayed: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Way:
     """How a model travels for each of a number of clients (or aggregators): seconds until it is there, and the legs."""
@@ -104,48 +113,58 @@ class Way:
 
     def bills(self, who: Ints, n_bytes: int, a_model: bool = True) -> list[Bill]:
         """Of every leg that carries something."""
+        key = (who.tobytes(), n_bytes, a_model)
+        return self._kept.get(key, len(who), lambda: self._bills(who, n_bytes, a_model, _whole(len(who))))
 
-        def made() -> list[Bill]:
-            bill_of = [self._cast_bill if leg.broadcast else self._bill for leg in self.legs]
-            bills = [make(leg, who, n_bytes, a_model) for make, leg in zip(bill_of, self.legs)]
-            return [bill for bill in bills if bill is not None]
+    def bills_of(self, who: Ints, n_bytes: int, load: Load) -> list[Bill]:
+        """The same of models that are broken off or sent again. What is broadcast is sent once, whoever hears it."""
+        return self._bills(who, n_bytes, True, load)
 
-        return self._kept.get((who.tobytes(), n_bytes, a_model), len(who), made)
+    def _bills(self, who: Ints, n_bytes: int, a_model: bool, load: Load) -> list[Bill]:
+        bill_of = [self._cast_bill if leg.broadcast else self._bill for leg in self.legs]
+        bills = [make(leg, who, n_bytes, a_model, load) for make, leg in zip(bill_of, self.legs)]
+        return [bill for bill in bills if bill is not None]
 
     def carried(self, who: Ints) -> NDArray[np.bool_]:
         """(m,) whether anything is sent for `who` (m,): a head needs no link to itself."""
         return np.asarray(self.legs[0].links[who] > 0)
 
-    def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool) -> Bill | None:
-        sent = int(leg.sent[who].sum())
-        if not sent:
+    def wires_s(self, who: Ints) -> Floats:
+        """Seconds (m,) of the way that are not on air."""
+        return sum((leg.seconds[who] for leg in self.legs if leg.hop == "edge_cloud"), np.zeros(len(who)))
+
+    def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool, load: Load) -> Bill | None:
+        links = leg.links[who] * load.messages
+        if not links.any():
             return None
-        airtime_s, energy_j = float(leg.seconds[who].sum()), float(leg.joules[who].sum())
-        shares = None
+        times = load.relayed if leg.hop == "edge_cloud" else load.on_air
+        sent = leg.sent[who] * np.rint(n_bytes * times).astype(np.int64)
+        seconds, energy_j = leg.seconds[who] * times, float((leg.joules[who] * times).sum())
+        total, airtime_s, shares = int(sent.sum()), float(seconds.sum()), None
         if not a_model:
             nobody = np.array([NOBODY])
-            shares = Shares.of(nobody, n_bytes=sent * n_bytes, airtime_s=airtime_s, energy_j=energy_j)
+            shares = Shares.of(nobody, n_bytes=total, airtime_s=airtime_s, energy_j=energy_j)
         elif leg.single is not None:
             at, owner = leg.single.of(who)
             shares = Shares.of(
                 leg.single.aggregator[at],
-                n_links=1,
-                n_bytes=_parts_of(leg.sent[who] * n_bytes, owner),
-                airtime_s=leg.seconds[who][owner] * _share(leg.single.seconds[at], owner),
-                energy_j=leg.single.joules[at],
+                n_links=load.messages[owner],
+                n_bytes=_parts_of(sent, owner),
+                airtime_s=seconds[owner] * _share(leg.single.seconds[at], owner),
+                energy_j=leg.single.joules[at] * times[owner],
             )
         return Bill(
             hop=leg.hop,
             direction=self.direction,
-            n_links=int(leg.links[who].sum()) if a_model else 0,
-            n_parties=int(np.count_nonzero(leg.links[who])) if a_model else 0,
-            n_bytes=sent * n_bytes,
+            n_links=int(links.sum()) if a_model else 0,
+            n_parties=int(np.count_nonzero(links)) if a_model else 0,
+            n_bytes=total,
             airtime_s=airtime_s,
             energy_j=energy_j,
             shares=shares,
         )
 
-    def _cast_bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool) -> Bill | None:
+    def _cast_bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool, load: Load) -> Bill | None:
         """Of what each aggregator sends once for those of `who` that listen to it."""
         assert leg.single is not None and a_model
         at, owner = leg.single.of(who)
@@ -186,6 +205,12 @@ class Way:
             finish_s = share(ready_s[owner[here]], near.single.seconds[at[here]])
             np.maximum.at(done_s, owner[here], finish_s)
         return np.asarray(sum((leg.seconds[who] for leg in relays), done_s))
+
+
+def _whole(m: int) -> Load:
+    """Of m messages that are sent once, as they are."""
+    ones = np.ones(m)
+    return Load(np.ones(m, dtype=np.int64), ones, ones)
 
 
 def _parts_of(total: Ints, owner: Ints) -> Ints:

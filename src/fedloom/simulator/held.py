@@ -20,6 +20,7 @@ from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
 from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
 from fedloom.simulator.moments import CLOUD, Moments
+from fedloom.simulator.outages import Fate
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
 from fedloom.simulator.states import States
@@ -33,11 +34,12 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Errand:
     """What a flight carries: the jobs that its clients were sent to do, and their lines of the timeline. arriving: what reaches
-    an aggregator of each, where that is not what was trained."""
+    an aggregator of each, where that is not what was trained. fate: what becomes of them, where devices fail."""
 
     dispatch: Dispatch
     sent: Sent | None = None
     arriving: Sequence[Model] | None = None
+    fate: Fate | None = None
 
     def result(self, position: int) -> Model:
         """What reaches an aggregator of one of the jobs."""

@@ -17,12 +17,14 @@ from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
 from fedloom.simulator.air import back_s
-from fedloom.simulator.carrying import Collects, Timepiece
+from fedloom.simulator.carrying import Collects
+from fedloom.simulator.clock import Timepiece
 from fedloom.simulator.errands import jitter
 from fedloom.simulator.exchange import exchange
 from fedloom.simulator.features import NO_MODEL, Layers
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import NOBODY, Ledger, Note, Shares
+from fedloom.simulator.outages import Outages
 from fedloom.simulator.world import Decision, World
 
 Ints = NDArray[np.int64]
@@ -44,9 +46,10 @@ class Regrouping:
         features: Collects | None,
         decisions: Mapping[int, Decision] | None,
         seen: Callable[[Snapshot, Floats], tuple[Snapshot, Floats]],
+        outages: Outages | None = None,
     ) -> None:
         self._method, self._world, self._devices, self._held, self._ledger = method, world, devices, held, ledger
-        self._clock, self._features, self._seen = clock, features, seen
+        self._clock, self._features, self._seen, self._outages = clock, features, seen, outages
         self._pass_steps = world.pass_steps
         self.decisions: dict[int, Decision] = dict(decisions or {})
         self.allotment = Allotment()
@@ -149,6 +152,9 @@ class Regrouping:
         self._ledger.compute(busy_s, joules)
         self._ledger.pay([Note(Shares.of(np.array([NOBODY]), airtime_s=busy_s, energy_j=joules))])
         self._ledger.feature_j += self._ledger.total_j - before_j
+        if self._outages is not None:
+            sent_j = to_cloud.legs[0].joules[clients]
+            self._outages.take(clients, compute_s * self._now.compute_power_w + sent_j, self._clock.now_s)
         feature_s = self._method.group.feature_s
         self._clock.spend(float(finish_s.max()) if feature_s is None else feature_s)
 
