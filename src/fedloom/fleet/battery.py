@@ -51,7 +51,7 @@ class Batteries:
         self._idle(behind, np.full(len(behind), time_s))
 
     def begin(self, who: Ints, time_s: Floats) -> None:
-        """Devices `who` (m,), each once, have idled until times of their own (m,); who was said to be busy until later is free."""
+        """Devices `who` (m,), each once, have idled until times of their own (m,); who was to be busy until later is free."""
         behind, end_s = who[self.at_s[who] < time_s], time_s[self.at_s[who] < time_s]
         self._idle(behind, end_s)
         ahead = self.at_s[who] > time_s

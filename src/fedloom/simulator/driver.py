@@ -18,7 +18,7 @@ from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.pacing.periods import fixed_edge_rounds
-from fedloom.protocol import Edge, Federation, Flight
+from fedloom.protocol import Edge, Federation
 from fedloom.protocol.messages import (
     Action,
     Again,
@@ -38,7 +38,7 @@ from fedloom.protocol.messages import (
     Send,
     Wake,
 )
-from fedloom.simulator.absent import Absent
+from fedloom.protocol.terms import TIE
 from fedloom.simulator.agenda import Agenda
 from fedloom.simulator.air import Air
 from fedloom.simulator.backhaul import Backhaul
@@ -51,7 +51,6 @@ from fedloom.simulator.clock import (
     Delivered,
     Failed,
     Fetched,
-    Happening,
     Left,
     Lost,
     Nothing,
@@ -62,13 +61,13 @@ from fedloom.simulator.clock import (
     Waking,
 )
 from fedloom.simulator.errands import Errands
+from fedloom.simulator.faults import Faults
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
 from fedloom.simulator.outages import outages_of
-from fedloom.simulator.presence import Presence
 from fedloom.simulator.regrouping import Regrouping
-from fedloom.simulator.scene import Scene, Scenes
+from fedloom.simulator.scene import Scene, Scenes, has_moved
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.told import state_of
@@ -129,9 +128,11 @@ class Driver:
         self.regrouping = Regrouping(
             method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen, outages
         )
-        self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
-        self.presence = None if outages is None else Presence(outages, self.machines, self._absent, self.clock)
-        self.deserted = False
+        self._faults = Faults(
+            method, world, self.machines, self.scenes, self.held, self.errands, self.clock, self._perform, self._wake
+        )
+        self.deserted = False  # nobody is there any more, nor will be
+        self._opens: dict[int, float] = {}  # by group, when it opens its next round
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
         self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger, air, outages)
@@ -153,13 +154,13 @@ class Driver:
             while machines.cloud.due > 0 and not self.deserted:
                 self._happen()
                 for look in self._looks.due(self.rounds_before):
-                    yield replace(self._state(g, look.edge_rounds, look.model), **look.models, between=True)
+                    yield replace(state_of(self, g, look.edge_rounds, look.model), **look.models, between=True)
             self._looks.forget()
             if not self.deserted:
                 self._perform(self.method.cloud.finish(machines.cloud))
             g += 1
             over = self.agenda.is_over(g, n_rounds) or self.deserted
-            state = self._state(g, max(edge.n_rounds for edge in machines.edges), self.held.model)
+            state = state_of(self, g, max(edge.n_rounds for edge in machines.edges), self.held.model)
             noise_std = self.held.merged_noise(self.scenes.now)
             yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=noise_std)
 
@@ -174,26 +175,14 @@ class Driver:
 
     def _somebody_is_there(self) -> bool:
         """If a cloud round could be begun with nobody, wait until somebody is there; False if nobody ever is."""
-        edges, presence = self.machines.edges, self.presence
-        if presence is None or (edges and not self.method.cloud.waits):
-            return True
-        who = np.flatnonzero(self.world.fleet.snapshot(0, 0).active)
-        if edges and self.method.group.when != "cloud-round":
-            base = self.scenes.base
-            who = base.host if base.kind == "head" else np.flatnonzero(base.cover.any(axis=0))
-        presence.look()
-        while (at_s := presence.somebody_s(who)) > self.clock.now_s and not self.deserted:
-            self.deserted = not np.isfinite(at_s)
+        while (at_s := self._faults.somebody_s()) > self.clock.now_s:
+            if not np.isfinite(at_s):
+                self.deserted = True
+                return False
             self.clock.foresee(at_s, Returned())
-            while not self.deserted and self.clock.now_s < at_s:
+            while self.clock.now_s < at_s:
                 self._happen()
-            presence.look()
-        if self.deserted and not edges:
-            raise ValueError(
-                "no device is ever there, so nobody could train: their availability and batteries never let one be up; "
-                "change fleet.availability or fleet.battery"
-            )
-        return not self.deserted
+        return True
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
@@ -226,20 +215,17 @@ class Driver:
 
     def _happen(self) -> None:
         """What happens next."""
-        happening = self.clock.next()
-        if self.presence is not None:
-            self.presence.look()
-        self._meet(happening)
-
-    def _meet(self, happening: Happening) -> None:
-        """Something happens now."""
-        machines, now_s = self.machines, self.clock.now_s
+        machines, happening = self.machines, self.clock.next()
+        now_s = self.clock.now_s
+        self._faults.look()
         match happening:
             case Opening(i):
                 if (
-                    i >= len(machines.edges) or machines.edges[i].rounds_left == 0
-                ):  # its aggregators were lost meanwhile
-                    return
+                    i >= len(machines.edges)
+                    or machines.edges[i].rounds_left == 0
+                    or now_s + TIE < self._opens.pop(i, np.inf)
+                ):
+                    return  # its aggregators were lost meanwhile
                 index = machines.next_index(i)
                 scene = self._advance(index)
                 attendance = self.scenes.now if self.method.edge.at_once else scene
@@ -253,31 +239,8 @@ class Driver:
             case Delivered(client, ticket):
                 for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
                     self._tell(edge.group, event)
-            case Left(client):
-                self._leave(np.array(client), machines.missing(np.array(client)))
-            case Failed(client, ticket):
-                if failed := machines.missing(np.array(client), np.array(ticket)):
-                    self._leave(np.concatenate([flight.client for flight in failed]), failed)
-            case Lost(kind, host, client):
-                flights = machines.flights()
-                silenced, answers = self._absent.lost(kind, host, np.array(client, dtype=np.int64), now_s)
-                for _, lost in silenced[:1]:
-                    theirs = [flight.pick(np.isin(flight.client, lost.client)) for flight in flights]
-                    self.errands.lose(theirs, head=True)
-                for edge, lost in silenced:
-                    self._absent.let_go(lost)
-                    self._tell(edge.group, lost)
-                self._perform(answers)
-            case Back(kind, host):
-                if self._absent.back(kind, host):
-                    self._wake(self.scenes.now)
-            case Check(host):
-                assert self.presence is not None
-                for change in self.presence.check(host, machines.topology):
-                    self._meet(change)
-            case Returned():
-                self._wake(self.scenes.now)
-                self._stir()
+            case Left() | Failed() | Lost() | Back() | Check() | Returned():
+                self._faults.meet(happening)
             case Nothing():
                 self.deserted = True
             case Reporting(i) if i in machines.cloud.out:  # else its aggregators were lost meanwhile
@@ -294,21 +257,6 @@ class Driver:
             case _:
                 assert_never(happening)
 
-    def _leave(self, clients: Ints, lost: Sequence[Flight]) -> None:
-        """Clients will not bring back these jobs, nor are they waited for."""
-        self.errands.lose(lost)
-        told, actions = self.machines.gone(clients, self.clock.now_s)
-        self.held.withdraw(clients.tolist())
-        for edge, gone in told:
-            self._tell(edge.group, gone)
-        self._perform(actions)
-
-    def _stir(self) -> None:
-        """Groups that sleep are woken when one of their members may be there."""
-        if self.presence is not None:
-            asleep = [edge.group for edge in self.machines.edges if edge.asleep]
-            self.presence.stir([self.scenes.now.members(group) for group in asleep])
-
     def _tell(self, group: int, event: EdgeEvent) -> None:
         self._perform(self.machines.edges[group].handle(event))
 
@@ -317,7 +265,7 @@ class Driver:
         for action in actions:
             match action:
                 case Ready(i, at_s):
-                    self.clock.foresee(at_s, Opening(i))
+                    self._open(i, at_s)
                 case Send():
                     self._send(action)
                 case Wake(i, at_s, edge_round):
@@ -332,7 +280,7 @@ class Driver:
                     self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
-                    self._stir()
+                    self._faults.stir()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -343,14 +291,17 @@ class Driver:
                 case _:
                     assert_never(action)
 
+    def _open(self, group: int, at_s: float) -> None:
+        """A group opens its next round then; what was said of it before does not count any more."""
+        self._opens[group] = at_s
+        self.clock.foresee(at_s, Opening(group))
+
     def _send(self, action: Send) -> None:
         """Clients go to work; when they will be back is foreseen."""
         edge = self.machines.edges[action.group]
         event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self.scenes.cloud_round)
         told = self.carrier.sent(action, self._scene_of(action.group), event)
-        if self.presence is not None:
-            self.presence.sent(action)
-            self.presence.watch(self.machines.topology, action.client)
+        self._faults.sent(action)
         self._tell(action.group, told)
 
     def _merge(self, action: Merge) -> None:
@@ -382,7 +333,7 @@ class Driver:
         machines, before = self.machines, self._snapshot
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
-        changed = self._absent.begin_cloud_round()
+        changed = self._faults.absent.begin_cloud_round()
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
             if changed:
                 machines.move(self.scenes.again())
@@ -395,10 +346,10 @@ class Driver:
         due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
         if now is before and not due and not changed:
             return
-        moved, follow = _has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
+        moved, follow = has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            down = None if self.presence is None or when != "cloud-round" else self.presence.absent
-            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now, down), self.agenda.periods()))
+            there, instead = self._faults.leave_out(now)
+            self._regroup(self.regrouping.decide(g, there, self.agenda.periods(), instead))
         elif moved and when == "once" and follow and not machines.roster.wander:
             self._regroup(self.scenes.base.at_home(now.home))
         elif changed:
@@ -415,8 +366,7 @@ class Driver:
         if not self.machines.regroup(present, topology.pace_groups()):
             self.held.regroup(present)
         self.held.follow(present)
-        if self.presence is not None:
-            self.presence.watch(topology)
+        self._faults.watch(topology)
 
     def _advance(self, index: int) -> Scene:
         """The scene of a running edge round that a group opens now. If it is the newest, clients are there now."""
@@ -435,32 +385,11 @@ class Driver:
         """Groups that had nobody go on if somebody has come."""
         for edge in self.machines.woken(scene, edges):
             if edge.rounds_left > 0 and edge.n_rounds > edge.begun_at:  # it has models that were not reported yet
-                self.clock.foresee(self.clock.now_s, Opening(edge.group))
+                self._open(edge.group, self.clock.now_s)
             else:
                 self._perform(self.machines.cloud.woken(edge.group))
-
-    def _state(self, cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
-        return state_of(
-            self.machines,
-            self.scenes,
-            self.held,
-            self.errands,
-            cloud_round=cloud_round,
-            edge_rounds=edge_rounds,
-            rounds_before=self.rounds_before,
-            time_s=self.clock.now_s,
-            model=model,
-        )
 
     def _scene_of(self, group: int) -> Scene:
         scene = self.machines.edges[group].here
         assert isinstance(scene, Scene)
         return scene
-
-
-def _has_moved(before: Snapshot | None, now: Snapshot) -> bool:
-    return before is None or not (
-        np.array_equal(before.home, now.home)
-        and np.array_equal(before.in_reach, now.in_reach)
-        and np.array_equal(before.active, now.active)
-    )

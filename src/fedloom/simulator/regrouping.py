@@ -60,8 +60,9 @@ class Regrouping:
         """Forget what was collected in the last one."""
         self._collected, self.progress, self._held.own = {}, None, {}
 
-    def decide(self, cloud_round: int, now: Snapshot, periods: Periods) -> Topology:
-        """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
+    def decide(self, cloud_round: int, now: Snapshot, periods: Periods, instead: Topology | None = None) -> Topology:
+        """Ask the method who aggregates with whom; if it wants features first, they are collected on the way. instead: what it is
+        if those who are there cannot be grouped, as they may be too few."""
         predicted_s = self._world.step_s(now)
         self._cloud_round, self._now, self._step_s, self._periods = cloud_round, now, predicted_s, periods
         known, step_s = self._seen(now, predicted_s)
@@ -88,7 +89,12 @@ class Regrouping:
             topology = self.decisions[cloud_round].topology
         else:
             rule = one_cloud if warm else self._method.group.rule
-            topology = rule(view, stream(self._world.seed, "grouping", cloud_round))
+            try:
+                topology = rule(view, stream(self._world.seed, "grouping", cloud_round))
+            except ValueError:
+                if instead is None:
+                    raise
+                topology = instead
             if self._collected:
                 self.decisions[cloud_round] = Decision(asked=tuple(self._collected), topology=topology)
         return topology if warm else self._allotted(view, topology)

@@ -199,3 +199,12 @@ def _noise_std(snapshot: Snapshot, topology: Topology, power_w: Floats | None) -
     link = snapshot.cloud_up if topology.kind == "cloud" else snapshot.cloud_up.pick(topology.host)
     assert link.snr_per_w is not None  # the settings see to it
     return radio.noise_std(link.power_w if power_w is None else power_w, link.snr_per_w, 1.0)
+
+
+def has_moved(before: Snapshot | None, now: Snapshot) -> bool:
+    """Whether devices are elsewhere than before, in reach of others, or take part that did not."""
+    return before is None or not (
+        np.array_equal(before.home, now.home)
+        and np.array_equal(before.in_reach, now.in_reach)
+        and np.array_equal(before.active, now.active)
+    )

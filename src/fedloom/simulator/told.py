@@ -1,31 +1,22 @@
 """What is told of a federation after a cloud round, or between two."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from fedloom.protocol import Federation
 from fedloom.simulator.book import Model
 from fedloom.simulator.errands import Errands
-from fedloom.simulator.held import Held
 from fedloom.simulator.outages import CAUSES, Outages
-from fedloom.simulator.scene import Scenes
 from fedloom.simulator.world import CloudRound
 
+if TYPE_CHECKING:
+    from fedloom.simulator.driver import Driver
 
-def state_of(
-    machines: Federation,
-    scenes: Scenes,
-    held: Held,
-    errands: Errands,
-    *,
-    cloud_round: int,
-    edge_rounds: int,
-    rounds_before: int,
-    time_s: float,
-    model: Model,
-) -> CloudRound:
-    """When so many cloud rounds and edge rounds are done, and the cloud's model is this. rounds_before: edge rounds before this
-    cloud round."""
-    scene, bound = scenes.now, machines.cloud.bound
+
+def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
+    """When a federation has done so many cloud rounds and edge rounds, and the cloud's model is this."""
+    machines, scenes, held, errands = driver.machines, driver.scenes, driver.held, driver.errands
+    scene, bound, time_s = scenes.now, machines.cloud.bound, driver.clock.now_s
     return CloudRound(
         cloud_round=cloud_round,
         edge_rounds=edge_rounds,
@@ -38,7 +29,7 @@ def state_of(
         snapshot=scene.snapshot,
         client_steps=machines.devices.in_cloud_round,
         up_s=scene.exchange.client_up.seconds,
-        group_rounds=np.array([edge.n_rounds for edge in machines.edges]) - rounds_before,
+        group_rounds=np.array([edge.n_rounds for edge in machines.edges]) - driver.rounds_before,
         n_updates=errands.n_updates,
         n_late=errands.n_late,
         handovers=scenes.handovers,
