@@ -161,7 +161,7 @@ class Held:
         """What clients (m,) have of their aggregators' models, and which of these is a client's (m,); those with the same mixture
         share one. from_own: it is what they trained last, which their aggregators know."""
         if from_own:
-            return [self.own[int(k)] for k in clients], np.arange(len(clients))
+            return self._trained_last(clients, scene, trip)
         if not self.sending.coding.codes_down:
             return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
         senders = {n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]}
@@ -171,6 +171,16 @@ class Held:
             models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
             which[j] = len(models) - 1
         return models, which
+
+    def _trained_last(self, clients: Ints, scene: Scene, trip: Trip) -> tuple[list[Model], Ints]:
+        """What clients (m,) trained for a feature; who was down then has fetched its aggregators' models."""
+        own = [self.own[k] for k in clients.tolist() if k in self.own]
+        if len(own) == len(clients):
+            return own, np.arange(len(clients))
+        models, which = self.fetched(clients, scene, trip, from_own=False)
+        which = which.copy()
+        which[np.isin(clients, list(self.own))] = len(models) + np.arange(len(own))
+        return [*models, *own], which
 
     def starts(self, clients: Ints, fetched: list[Model], which: Ints) -> tuple[list[Model], Ints]:
         """Where clients (m,) start, of the models that they fetched, and which of these is a client's (m,)."""
