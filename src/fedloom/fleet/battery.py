@@ -104,6 +104,7 @@ class Batteries:
         other = copy.copy(self)
         for name in ("level_j", "at_s", "drained_j", "charged_j", "off"):
             setattr(other, name, getattr(self, name).copy())
+        other._plugged = None if self._plugged is None else self._plugged.copy()
         return other
 
     def _next(self, who: Ints, watts: Floats) -> tuple[Floats, Floats, Floats, Floats]:

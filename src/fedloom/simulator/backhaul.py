@@ -43,6 +43,7 @@ class Backhaul:
         self._cloud, self._machines, self._carrier, self._clock = method.cloud, machines, carrier, carrier.clock
         self._held, self._ledger, self._air, self._outages = held, ledger, air, outages
         self._n_bytes = {"up": world.up_bytes, "down": world.down_bytes}  # of a model
+        self._answered: dict[int, int | None] = {}  # by group, the order that its last report answers
         self._queued: dict[
             int, tuple[float, float]
         ] = {}  # groups whose reports wait: since when, seconds of the upload
@@ -67,6 +68,10 @@ class Backhaul:
         models = [self._held.post(n) for n in mine.tolist()]
         if self._carrier.reported(action.group, topology.host[mine].tolist(), models, topology.kind, action.at_s):
             return
+        order = self._machines.cloud.out.get(action.group)
+        if order is not None and self._answered.get(action.group) == order:
+            return  # it is under way, and has lost its aggregators since: that is what the cloud will see of it
+        self._answered[action.group] = order
         if cloud.exists and self._on_air(
             scene.exchange.cloud_up, action.aggregators, action.at_s, Reporting(action.group)
         ):

@@ -3,7 +3,7 @@
 In a deployment it is what really happens; in a simulation, what the outages of a fleet foresee.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
 from fedloom.methods import Method
-from fedloom.protocol import Federation, Flight
-from fedloom.protocol.messages import Action, Send
+from fedloom.protocol import Edge, Federation, Flight
+from fedloom.protocol.messages import Action, Gone, Send
+from fedloom.protocol.messages import Lost as SilentAggregators
 from fedloom.simulator.absent import Absent
 from fedloom.simulator.clock import Back, Check, Failed, Left, Lost, Returned, Timepiece
 from fedloom.simulator.errands import Errands
@@ -104,11 +105,9 @@ class Faults:
 
     def _lose(self, kind: str, host: int, clients: Ints) -> None:
         """An aggregator is silent, and these clients with it."""
-        flights = self._machines.flights()
+        apart = self._machines.roster.flights([])
         told, actions = self.absent.lost(kind, host, clients, self._clock.now_s)
-        for _, event in told[:1]:  # all are told of the same clients
-            theirs = [flight.pick(np.isin(flight.client, event.client)) for flight in flights]
-            self._errands.lose(theirs, head=True)
+        self._errands.lose([jobs for jobs in _let_go(told, apart) if len(jobs)], head=True)
         for edge, event in told:
             self.absent.let_go(event)
             self._perform(edge.handle(event))
@@ -138,3 +137,16 @@ class Faults:
                 "change fleet.availability or fleet.battery"
             )
         return somebody_s
+
+
+def _let_go(told: Sequence[tuple[Edge, Gone | SilentAggregators]], apart: Sequence[Flight]) -> Iterator[Flight]:
+    """What is lost with aggregators: the jobs of the clients of whom edges are told, of those that wait or are merged by
+    themselves (apart) and of open rounds; of those of other groups, what is not here yet."""
+    for _, event in told[:1]:  # all are told of the same clients
+        yield from (flight.pick(np.isin(flight.client, event.client)) for flight in apart)
+    for edge, event in told:
+        if edge.on_time is not None:
+            theirs = np.isin(edge.on_time.client, event.client)
+            yield edge.on_time.pick(
+                theirs if isinstance(event, SilentAggregators) else theirs & np.isinf(edge.on_time.arrives_s)
+            )
