@@ -63,7 +63,7 @@ class World:
     def __init__(self, *groups, n_samples, edge=None, cloud=None, merge=None, merge_cloud=None, work_s=1.0, **options):
         self.rounds, self.work_s = options.pop("rounds", 1), work_s
         wander, follow = options.pop("wander", False), options.pop("follow", False)
-        foreseen = options.pop("foreseen", False)
+        foreseen, failing = options.pop("foreseen", False), options.pop("failing", False)
         squad, host = options.pop("squad", None), options.pop("host", None)
         self.federation = Federation(
             terms(n_samples, **options),
@@ -73,6 +73,7 @@ class World:
             merge_cloud or CloudLinear(),
             wander=wander,
             foreseen=foreseen,
+            failing=failing,
         )
         self.options = {"n_clients": len(n_samples), "follow": follow, "squad": squad, "host": host}
         self.now = attendance(topology(*groups, **self.options), work_s)

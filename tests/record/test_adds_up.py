@@ -23,7 +23,15 @@ from small import SMALL
 
 WHAT = ledgers.LEDGER  # energy_j, bytes, airtime_s
 MOVING = {"fleet": {"mobility": {"p_stay": 0.5, "neighbours": "complete"}}}
-SCENARIOS: dict[str, dict[str, Any]] = {"still": {}, "moving": MOVING}
+FAILING = {
+    "fleet": {
+        "availability": {"kind": "on-off", "on_s": 5, "off_s": 2},
+        "battery": {"capacity_j": 4, "charging": {"power_w": 1, "when": {"kind": "on-off", "on_s": 9, "off_s": 9}}},
+        "dropout": {"per_round": 0.1},
+        "loss": {"packet": 0.1, "packet_bytes": 100, "tries": 3},
+    }
+}
+SCENARIOS: dict[str, dict[str, Any]] = {"still": {}, "moving": MOVING, "failing": FAILING}
 SAMPLE = ("fedavg", "hierfedavg", "hhfl", "fedmes", "csahfl", "pacfl", "ltc", "ddc")
 
 
@@ -129,6 +137,21 @@ def test_every_device_that_worked_stands_once_in_the_timeline(run):
     nobodys = run.costs.filter((pl.col("aggregator") < 0) & (pl.col("hop") == "computing"))["airtime_s"].sum()
     booked = timeline.ledger_of(run)["computing", ""]["airtime_s"]
     assert computed + nobodys == alike("airtime_s", booked)
+
+
+def test_what_is_lost_stands_in_metrics_timeline_and_page(run, tmp_path):
+    page = write_report([run], tmp_path / "r.html").read_text(encoding="utf-8")
+    assert run.timeline is not None
+    lost = int(run.timeline["arrival_s"].is_infinite().sum())
+    if "lost" not in run.metrics.columns:
+        assert lost == 0 and 'id="failures"' not in page
+        return
+    assert run.metrics["lost"][-1] <= lost  # of the last round some may not be known yet
+    (data,) = timeline.timeline_data([run])
+    assert sum(len(drawn["lost"]) for drawn in data["rounds"]) <= lost
+    causes = [name for name in run.metrics.columns if name.startswith("lost_")]
+    assert run.metrics["lost"].to_list()[1:] == [sum(row) for row in run.metrics.select(causes).rows()[1:]]
+    assert 'id="failures"' in page and "<h2>What failed</h2>" in page and "Lost updates so far" in page
 
 
 def test_every_sample_stands_once_in_the_data(run):

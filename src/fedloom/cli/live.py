@@ -131,7 +131,8 @@ def cluster_rows(simulation: "Simulation", cloud_round: int) -> list[dict[str, A
     if sent is None:
         return []
     aggregator, client, late = sent["aggregator"], sent["client"], sent["late"]
-    arrival, start = sent["arrival_s"], sent["start_s"]
+    start, worked = sent["start_s"], sent["fetch_s"] + sent["compute_s"] + sent["upload_s"]
+    arrival = np.where(np.isfinite(sent["arrival_s"]), sent["arrival_s"], start + worked)  # who fails never arrives
     span = max(float(arrival.max() - start.min()), 1e-12)
     topology = simulation.places[-1].topology if simulation.places else None
     names = {}

@@ -23,7 +23,7 @@ from fedloom.deployment.losses import Losses
 from fedloom.deployment.measured import Measured
 from fedloom.deployment.ordering import Ordering
 from fedloom.deployment.orders import Order, Outbox
-from fedloom.deployment.recorded import in_lockstep, unforeseen
+from fedloom.deployment.recorded import in_lockstep
 from fedloom.deployment.reports import Reports
 from fedloom.deployment.sight import Sight
 from fedloom.deployment.silence import Silence
@@ -33,7 +33,7 @@ from fedloom.fleet import Snapshot
 from fedloom.methods import Method, Waiting
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.book import Model
-from fedloom.simulator.carrying import Collects, Computes
+from fedloom.simulator.carrying import Collects, Computes, unforeseen
 from fedloom.simulator.clock import Back, Delivered, Left, Lost, Reporting
 from fedloom.simulator.features import Features
 from fedloom.simulator.held import Errand

@@ -13,7 +13,7 @@ from fedloom.fleet import Snapshot
 from fedloom.methods import Method
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.book import Model, settle
-from fedloom.simulator.carrying import Collects, Computes
+from fedloom.simulator.carrying import Collects, Computes, unforeseen
 from fedloom.simulator.clock import Delivered, Happening, Left
 from fedloom.simulator.computing import Computing
 from fedloom.simulator.features import Features
@@ -102,15 +102,6 @@ class Recorded:
     def computing(self, engine: Engine | None, live: Callable[[], list[Model]]) -> Computes:
         self._engine = engine
         return Computing(engine, live)
-
-
-def unforeseen(action: Send, event: OnTheWay) -> OnTheWay:
-    """Clients are sent to work, and nobody knows when they will be back."""
-    for part in action.parts:
-        part.arrives_s = np.full(len(part), np.inf)
-    return OnTheWay(
-        event.at_s, event.flight, np.full(len(action.client), np.nan), np.zeros(len(action.client), dtype=np.bool_)
-    )
 
 
 def in_lockstep(method: Method) -> bool:

@@ -2,6 +2,7 @@
 
 from fedloom.fleet import cells, compute, links, mobility, placement
 from fedloom.fleet.fleet import Fleet
+from fedloom.fleet.settings.air import AirSettings, Downward, Peers, Sharing, ToServer
 from fedloom.fleet.settings.cells import ExplicitCells, GridCells, SingleCell
 from fedloom.fleet.settings.compute import ClassesLaw, ComputeSettings, FixedLaw, NormalLaw, UniformLaw
 from fedloom.fleet.settings.devices import DeviceSettings
@@ -36,6 +37,11 @@ __all__ = [
     "Link",
     "FleetSettings",
     "DeviceSettings",
+    "AirSettings",
+    "Sharing",
+    "Downward",
+    "Peers",
+    "ToServer",
     "SingleCell",
     "GridCells",
     "ExplicitCells",

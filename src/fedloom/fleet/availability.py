@@ -4,6 +4,7 @@ The same serves for being plugged in. `Turns.at(time_s)` says who is on and unti
 the time, and not on what was asked before. All lots are those of a device and the number of its turn.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -34,6 +35,14 @@ class Turns:
         """These are in their first turns."""
         self._number[devices], self._since_s[devices] = 0, 0.0
         self._until_s[devices] = self._ends(devices, self._since_s[devices])
+
+    def copy(self) -> "Turns":
+        """The same, for looking ahead: where it stands is its own."""
+        other = copy.copy(self)
+        other._number, other._since_s, other._until_s = (
+            array.copy() for array in (self._number, self._since_s, self._until_s)
+        )
+        return other
 
     def at(self, time_s: float) -> tuple[Bools, Floats]:
         """(K,) who is on at a time, and (K,) when that is next otherwise. At the very moment of a change it has changed."""
@@ -66,7 +75,7 @@ def exponential(seed: int, purpose: str, n_devices: int, on_s: float, off_s: flo
 
     def follow(devices: Ints, number: Ints, since_s: Floats, on: Bools) -> Floats:
         lots = uniform_of(seed, f"{purpose} turn", devices * _TURNS + number)
-        return since_s - np.where(on, on_s, off_s) * np.log(lots)
+        return np.asarray(since_s - np.where(on, on_s, off_s) * np.log(lots))
 
     first_on = uniform_of(seed, f"{purpose} start", everybody) < on_s / (on_s + off_s)
     return Turns(first_on, follow)

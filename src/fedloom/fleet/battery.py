@@ -48,11 +48,14 @@ class Batteries:
     def idle_until(self, who: Ints, time_s: float) -> None:
         """Devices `who` (m,) do nothing until a time; those who are there already stay as they are."""
         behind = who[self.at_s[who] < time_s]
-        nothing_w, end_s = np.zeros(len(behind)), np.full(len(behind), time_s)
-        while len(behind):
-            self._go_on(behind, end_s, nothing_w)
-            still = self.at_s[behind] < end_s
-            behind, end_s, nothing_w = behind[still], end_s[still], nothing_w[still]
+        self._idle(behind, np.full(len(behind), time_s))
+
+    def begin(self, who: Ints, time_s: Floats) -> None:
+        """Devices `who` (m,), each once, have idled until times of their own (m,); who was to be busy until later is free."""
+        behind, end_s = who[self.at_s[who] < time_s], time_s[self.at_s[who] < time_s]
+        self._idle(behind, end_s)
+        ahead = self.at_s[who] > time_s
+        self.at_s[who[ahead]] = time_s[ahead]
 
     def work(self, who: Ints, seconds: Floats, watts: Floats) -> Floats:
         """Devices `who` (m,), which are not off, go on for seconds (m,) at watts (m,) on top of idling. Returns when each was
@@ -63,6 +66,12 @@ class Batteries:
         stopped = self.off[who]
         empty_s[stopped] = self.at_s[who][stopped]
         return empty_s
+
+    def _idle(self, who: Ints, end_s: Floats) -> None:
+        while len(who):
+            self._go_on(who, end_s, np.zeros(len(who)))
+            still = self.at_s[who] < end_s
+            who, end_s = who[still], end_s[still]
 
     def take(self, who: Ints, joules: Floats) -> None:
         """Take joules (m,) at once; `who` (m,) may be named several times."""
@@ -95,6 +104,7 @@ class Batteries:
         other = copy.copy(self)
         for name in ("level_j", "at_s", "drained_j", "charged_j", "off"):
             setattr(other, name, getattr(self, name).copy())
+        other._plugged = None if self._plugged is None else self._plugged.copy()
         return other
 
     def _next(self, who: Ints, watts: Floats) -> tuple[Floats, Floats, Floats, Floats]:

@@ -246,9 +246,11 @@ class Fleet:
             compute=self._reuse("compute", t_compute, lambda: _frozen(self._speeds.at(t_compute))),
             compute_settings=self._speeds.settings,
             uplink_once=self.settings.device_edge.uplink == "once",
+            uplink_overhead=self.settings.device_edge.overhead,
             head_broadcast_free=self.settings.head_broadcast == "free",
             cloud_noisy=self.settings.device_cloud.noisy,
             false_reports=self.settings.false_reports,
+            air=self.settings.air,
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
 

@@ -48,4 +48,4 @@ def binomial(lots: Floats, n: Ints, p: float) -> Ints:
         below = np.maximum(k - 1, 0)
         k = np.where((k > 0) & (bdtr(below, n, p) >= lots), below, k)
         k = np.where((k < n) & (bdtr(k, n, p) < lots), k + 1, k)
-    return k.astype(np.int64)
+    return np.asarray(k, dtype=np.int64)

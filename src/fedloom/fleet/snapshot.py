@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedloom import radio
 from fedloom.fleet import compute
+from fedloom.fleet.settings.air import AirSettings
 from fedloom.fleet.settings.compute import ComputeSettings
 from fedloom.fleet.settings.links import FalseReports
 
@@ -87,8 +88,8 @@ class Snapshot:
     of the home cell and the backhaul, whoever counts adds the two hops, and cloud_up and cloud_down are all zero.
     cloud_noisy: models that are sent over cloud_up arrive with noise.
 
-    uplink_once: a device that reports to several edge servers sends once for all of them to hear. head_broadcast_free:
-    a head's model reaches its members in no time.
+    uplink_once: a device that reports to several edge servers sends once for all of them to hear, uplink_overhead times as long.
+    head_broadcast_free: a head's model reaches its members in no time. air: how messages share bands.
 
     compute (K,): in the unit of `compute_settings`.
     """
@@ -110,9 +111,11 @@ class Snapshot:
     compute: Array
     compute_settings: ComputeSettings
     uplink_once: bool = False
+    uplink_overhead: float = 1.0
     head_broadcast_free: bool = False
     cloud_noisy: bool = False
     false_reports: FalseReports | None = None
+    air: AirSettings = field(default_factory=AirSettings)
     make_d2d: Callable[[], Link] = field(repr=False)
 
     @cached_property

@@ -83,7 +83,8 @@ class Local:
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting:
-    """Whom a federation of real devices goes on without. In the simulator nobody is silent, and it changes nothing."""
+    """Whom a federation goes on without: one of real devices, and one of simulated devices that fail (availability, battery,
+    dropout, loss). Quora count for real devices only."""
 
     patience_s: float | None = 60.0
     """Seconds without a word after which nobody waits for a device, edge server or head, if enough others are left; None: for

@@ -14,7 +14,20 @@ from fedloom.pacing import lockstep
 from fedloom.pacing.periods import EdgeRounds, check_edge_rounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
-from fedloom.protocol.messages import Action, Again, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Send
+from fedloom.protocol.messages import (
+    Action,
+    Again,
+    Arrived,
+    Asleep,
+    Begin,
+    Due,
+    Gone,
+    Moved,
+    OnTheWay,
+    Open,
+    Ready,
+    Send,
+)
 
 Ints = NDArray[np.int64]
 
@@ -124,12 +137,16 @@ class Async:
         return edge.n_wanted if squad is None else max(1, len(np.unique(squad[edge.members])))
 
     def _unless_deserted(self, edge: Edge, at_s: float) -> list[Action]:
-        """Nobody works for this group any more and nobody could be sent: its round ends with what it has."""
-        lasting = edge.roster.foreseen and not edge.roster.wander  # all come back, and nobody leaves before they do
+        """Nobody works for this group any more and nobody could be sent: its round ends with what it has. If nobody at all is
+        there, it is opened again when somebody may be."""
+        lasting = edge.roster.lasting and not edge.roster.wander  # all come back, and nobody leaves before they do
         if lasting or edge.roster.n_working(edge.group):
             return []
-        edge.merges_left = 0
+        nothing_yet, edge.merges_left = edge.n_merges == edge.merges_before, 0
         if edge.may_sleep:
             edge.asleep = True
             return [Asleep(edge.group)]
+        back_s = edge.roster.nobody_until_s
+        if nothing_yet and back_s > at_s:
+            return [Ready(edge.group, back_s)] if np.isfinite(back_s) else []
         return edge.end_round(at_s)

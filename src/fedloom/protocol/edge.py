@@ -235,7 +235,7 @@ class Edge:
             full_steps=unit_steps * units,
             unit_steps=unit_steps,
             step_s=here.step_s[clients],
-            link_s=here.link_s[clients],
+            link_s=here.links_s(clients, unit_steps * units),
             cluster=self.reports_to(clients),
         )
         self._offered = (here, units, offer)

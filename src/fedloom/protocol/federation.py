@@ -16,13 +16,14 @@ from fedloom.protocol.edge import Edge, EdgeMode
 from fedloom.protocol.flight import Flight
 from fedloom.protocol.messages import Action, Again, Arrived, Gone, Lost
 from fedloom.protocol.roster import Roster
-from fedloom.protocol.terms import Attendance, Terms
+from fedloom.protocol.terms import TIE, Attendance, Terms
 
 Ints = NDArray[np.int64]
 
 
 class Federation:
-    """K clients. edges: a machine for every group of aggregators that share clients or a host. wander, foreseen: see `Roster`."""
+    """K clients. edges: a machine for every group of aggregators that share clients or a host. wander, foreseen,
+    failing: see `Roster`."""
 
     def __init__(
         self,
@@ -34,9 +35,10 @@ class Federation:
         *,
         wander: bool = False,
         foreseen: bool = True,
+        failing: bool = False,
     ) -> None:
         self.terms, self.edge_mode, self._merge_edge = terms, edge, merge_edge
-        self.roster = Roster(len(terms.n_samples), wander, foreseen)
+        self.roster = Roster(len(terms.n_samples), wander, foreseen, failing=failing)
         self.devices = Devices(len(terms.n_samples))
         self.cloud = Cloud(cloud, merge_cloud, terms, self.roster)
         self.edges: list[Edge] = []
@@ -94,6 +96,10 @@ class Federation:
         self._keep_age(before)
         return True
 
+    def see_absent(self, absent: NDArray[np.bool_], nobody_until_s: float) -> None:
+        """Who is down now (K,). nobody_until_s: if nobody at all is there, nor at work, when somebody may be again."""
+        self.roster.absent, self.roster.nobody_until_s = absent, nobody_until_s
+
     def see(self, attendance: Attendance) -> None:
         """Who is where now."""
         self.roster.see(attendance)
@@ -124,7 +130,7 @@ class Federation:
         """Groups that had nobody and now have somebody: they go on."""
         found = []
         for edge in self.edges if among is None else among:
-            if edge.asleep and len(attendance.members(edge.group)):
+            if edge.asleep and len(self.roster.present(attendance.members(edge.group))):
                 edge.asleep = False
                 edge.attend(attendance)
                 found.append(edge)
@@ -134,8 +140,7 @@ class Federation:
         """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who is
         nowhere keeps its update: where clients wander, until it is back, else for ever. Nothing if it was lost meanwhile."""
         found: list[tuple[Edge, Arrived]] = []
-        flight = self.roster.working.get(lead)
-        if flight is None or np.isinf(flight.arrives_s).any():
+        if self.ready_s(lead) > at_s + TIE:
             return found
         for group, flight, largest in self.roster.parted(lead):
             if group >= 0:
@@ -145,6 +150,11 @@ class Federation:
             else:
                 self.roster.busy_until[flight.client] = at_s
         return found
+
+    def ready_s(self, lead: int) -> float:
+        """When what was sent to be merged by itself is here, all of it, as far as that is known; infinite if there is nothing."""
+        flight = self.roster.working.get(lead)
+        return np.inf if flight is None else float(flight.arrives_s.max())
 
     def delivered(self, clients: Ints, tickets: Ints, at_s: float) -> list[tuple[Edge, Arrived]]:
         """Updates (m,) are here, for drivers that learn of arrivals when they happen: which groups are to be told. What is a
@@ -183,6 +193,18 @@ class Federation:
             if edge.first_comer and edge is not other and np.isin(event.flight.client, edge.members).any()
         ]
 
+    def missing(self, clients: Ints, tickets: Ints | None = None) -> list[Flight]:
+        """What clients (m,) are at work on and is not here yet; of the jobs with these tickets (m,), if they are given."""
+        found = []
+        for flight in self.flights():
+            here = np.isin(flight.client, clients) & np.isinf(flight.arrives_s)
+            if tickets is not None:
+                of = np.full(len(self.roster.busy_until), -1)
+                of[clients] = tickets
+                here &= flight.missing(of)
+            found += [flight.pick(here)] if here.any() else []
+        return found
+
     def gone(self, clients: Ints, at_s: float) -> tuple[list[tuple[Edge, Gone]], list[Action]]:
         """Clients (m,) will not bring back what they are at work on. Which groups are to be told, and what to do."""
         complete = self._again(self.roster.forget(clients, at_s))
@@ -211,7 +233,7 @@ class Federation:
         return told, complete
 
     def _again(self, leads: Sequence[int]) -> list[Action]:
-        """What these clients lead is complete now that others have been taken from it: it is delivered."""
+        """What these clients lead is complete now that others have been taken from it: it is delivered, when it is here."""
         return [Again(int(self.roster.group_of[lead]), lead) for lead in leads]
 
     def restarted(self, group: int, at_s: float) -> tuple[list[tuple[Edge, Gone]], list[Action]]:

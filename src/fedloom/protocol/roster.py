@@ -20,10 +20,13 @@ class Roster:
     """K clients. group_of (K,): where each is now, -1 for nowhere. busy_until (K,): when it is back, as far as that is known,
     else infinite. late: updates that missed their round. working: by its first client, what is at work in asynchronous groups
     and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones. foreseen: when those
-    at work will be back is known beforehand, as in a simulation, and all come back."""
+    at work will be back is known beforehand, as in a simulation. lasting: all come back, nobody fails. absent (K,): clients that
+    cannot be sent to work now, as they are down; nobody_until_s: if nobody at all is there, when somebody may be again."""
 
-    def __init__(self, n_clients: int, wander: bool = False, foreseen: bool = True) -> None:
-        self.wander, self.foreseen = wander, foreseen
+    def __init__(self, n_clients: int, wander: bool = False, foreseen: bool = True, *, failing: bool = False) -> None:
+        self.wander, self.foreseen, self.lasting = wander, foreseen, foreseen and not failing
+        self.absent: NDArray[np.bool_] | None = None
+        self.nobody_until_s = -np.inf
         self.group_of = np.full(n_clients, -1)
         self.busy_until = np.zeros(n_clients)
         self.late: list[Flight] = []
@@ -40,9 +43,19 @@ class Roster:
         self.group_of = attendance.group_of
 
     def idle(self, clients: Ints, at_s: float) -> Ints:
-        """Those of the clients (m,) that have nothing to do."""
+        """Those of the clients (m,) that have nothing to do and are there."""
         free = self.busy_until[clients] <= at_s + TIE
+        if self.absent is not None:
+            free &= ~self.absent[clients]
         return clients if np.count_nonzero(free) == len(free) else clients[free]
+
+    def at_work(self, clients: Ints, at_s: float) -> Ints:
+        """Those of the clients (m,) that have something to do."""
+        return clients[self.busy_until[clients] > at_s + TIE]
+
+    def present(self, clients: Ints) -> Ints:
+        """Those of the clients (m,) that are there."""
+        return clients if self.absent is None else clients[~self.absent[clients]]
 
     def leave(self, clients: Ints, left_at: int, host: Ints, steps: Ints) -> Flight:
         """Clients (m,) go to work for steps (m,); when they will be back is not known yet."""

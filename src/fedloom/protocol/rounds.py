@@ -15,7 +15,21 @@ from fedloom.pacing.periods import EdgeRounds, check_edge_rounds
 from fedloom.pacing.time_sharing import Share
 from fedloom.protocol.edge import Edge
 from fedloom.protocol.flight import Flight
-from fedloom.protocol.messages import Action, Arrived, Asleep, Begin, Due, Gone, Moved, OnTheWay, Open, Send, Wake
+from fedloom.protocol.messages import (
+    Action,
+    Arrived,
+    Asleep,
+    Begin,
+    Due,
+    Gone,
+    Moved,
+    OnTheWay,
+    Open,
+    Ready,
+    Send,
+    Wake,
+)
+from fedloom.protocol.terms import TIE
 
 
 class Together:
@@ -37,23 +51,34 @@ class Together:
             flight = edge.leave(sampled, edge.index, pace.steps)
             from_own, edge.from_own = edge.from_own, False
             return [Send(edge.group, sampled, pace.steps, [flight], edge.deadline_s + edge.slack_s, from_own)]
-        if len(edge.members):  # all are busy: close when the first of them is not
-            first_s = min(float(edge.roster.busy_until[edge.members].min()), edge.report_at_s)
+        busy = edge.roster.at_work(edge.members, event.at_s)
+        if len(busy):  # close when the first of them is not
+            first_s = min(float(edge.roster.busy_until[busy].min()), edge.report_at_s)
             edge.first_comer = True
             return [Wake(edge.group, max(event.at_s, first_s), edge.n_rounds)] if np.isfinite(first_s) else []
-        if edge.may_be_empty:
-            return [Wake(edge.group, event.at_s, edge.n_rounds)]
-        edge.asleep = True
-        return [Asleep(edge.group)]
+        return self._with_nobody(edge, event.at_s)
+
+    def _with_nobody(self, edge: Edge, at_s: float) -> list[Action]:
+        """All members are down, or there are none. If a cloud waits for this group, its round is over at once; if nobody at all
+        is there, it is opened again when somebody may be."""
+        if edge.may_sleep or not (edge.may_be_empty or len(edge.members)):
+            edge.asleep = True
+            return [Asleep(edge.group)]
+        back_s = edge.roster.nobody_until_s
+        if back_s > at_s and edge.report_at_s > at_s:
+            return (
+                [Ready(edge.group, min(back_s, edge.report_at_s))] if np.isfinite(min(back_s, edge.report_at_s)) else []
+            )
+        return [Wake(edge.group, at_s, edge.n_rounds)]
 
     def on_the_way(self, edge: Edge, event: OnTheWay) -> list[Action]:
-        """Who is known to come too late is not waited for."""
+        """Who is known to come too late is not waited for, and the round is open until its deadline for it."""
         edge.roster.busy_until[event.flight.client] = event.flight.arrives_s
         edge.on_time, late = event.flight.split(~event.late)
         edge.roster.late += [late] if len(late) else []
+        edge.early_close &= not event.late.any()
         all_back_s = float(event.takes_s.max())
-        known = edge.early_close and not event.late.any() and np.isfinite(all_back_s)
-        close_s = all_back_s if known else edge.deadline_s
+        close_s = all_back_s if edge.early_close and np.isfinite(all_back_s) else edge.deadline_s
         return [Wake(edge.group, event.at_s + close_s, edge.n_rounds)] if np.isfinite(close_s) else []
 
     def arrived(self, edge: Edge, event: Arrived) -> list[Action]:
@@ -86,10 +111,17 @@ class Together:
         return self._close_if_nobody_is_missing(edge, event.at_s)
 
     def _close_if_nobody_is_missing(self, edge: Edge, at_s: float) -> list[Action]:
-        """Nobody that the round waited for; if it waited for whoever comes first, somebody has."""
-        waited = edge.on_time
-        complete = waited is not None and edge.early_close and not np.isinf(waited.arrives_s).any()
-        return self._close(edge, at_s) if edge.first_comer or complete else []
+        """Nobody that the round waited for; if it waited for whoever comes first, somebody has, or nobody will. Where it is
+        foreseen when the others are back, it closes then."""
+        if edge.first_comer:
+            over = len(edge.roster.at_work(edge.members, at_s)) < len(edge.members) or not len(edge.members)
+            return self._close(edge, at_s) if over else []
+        if edge.on_time is None or not edge.early_close:
+            return []
+        last_s = float(edge.on_time.arrives_s.max(initial=at_s))
+        if last_s > at_s + TIE:
+            return [Wake(edge.group, last_s, edge.n_rounds)] if np.isfinite(last_s) else []
+        return self._close(edge, at_s)
 
     def _close(self, edge: Edge, at_s: float) -> list[Action]:
         """Merge who is on time and who has arrived late; go on or report."""

@@ -1,5 +1,6 @@
 """What a federation has agreed on, and what is known of the devices in an edge round."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,7 +58,8 @@ class Attendance:
     """Who is where in an edge round, and how long things take as predicted, for K clients and N aggregators in groups.
 
     group_of (K,): the group of each client, -1 for none; n_reached (K,): aggregators it reports to, at least 1; step_s (K,):
-    seconds of a local step; link_s (K,): seconds to fetch a model and return it.
+    seconds of a local step; link_s (K,): seconds to fetch a model and return it, with the air for itself. together_s: where air
+    is shared, these seconds (m,) of clients (m,) that are sent together for steps (m,), if nobody else sends meanwhile.
     """
 
     topology: Topology
@@ -65,6 +67,7 @@ class Attendance:
     n_reached: Ints
     step_s: Floats
     link_s: Floats
+    together_s: Callable[[Ints, Ints], Floats] | None = None
     _members: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     def members(self, group: int) -> Ints:
@@ -72,3 +75,7 @@ class Attendance:
         if group not in self._members:
             self._members[group] = np.flatnonzero(self.group_of == group)
         return self._members[group]
+
+    def links_s(self, clients: Ints, steps: Ints) -> Floats:
+        """Seconds (m,) that links take of clients which are sent together for steps (m,), as predicted."""
+        return self.link_s[clients] if self.together_s is None else self.together_s(clients, steps)

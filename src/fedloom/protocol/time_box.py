@@ -51,8 +51,9 @@ class TimeBox(Together):
     def begin(self, edge: Edge, event: Begin) -> list[Action]:
         edge.report_at_s = event.at_s + self.seconds
         edge.slack_s = TIE + SLACK * self.seconds
-        full_s = edge.terms.unit_steps * event.units * edge.here.step_s + edge.here.link_s
-        slowest_s = float(full_s[edge.members].max(initial=0.0))
+        steps = edge.terms.unit_steps[edge.members] * event.units
+        full_s = steps * edge.here.step_s[edge.members] + edge.here.links_s(edge.members, steps)
+        slowest_s = float(full_s.max(initial=0.0))
         return edge.begun(event, rounds_in_box(self.seconds, slowest_s) if slowest_s else 0)
 
     def open(self, edge: Edge, event: Open) -> list[Action]:

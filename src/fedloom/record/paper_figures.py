@@ -244,12 +244,11 @@ def _timeline(run: Run, cloud_round: int) -> Draw:
             left = left + spans
         axes.margins(x=0)
         axes.autoscale_view()
-        late = np.flatnonzero(found.late)
-        if len(late):
-            arrival = found.start_s + found.spans[:, :3].sum(axis=1)
-            axes.scatter(
-                arrival[late], y[late], s=8, marker="x", color="#D55E00", linewidths=0.7, label="late", zorder=3
-            )
+        arrival = found.start_s + found.spans[:, :3].sum(axis=1)
+        for marked, marker, color, name in ((found.late, "x", "#D55E00", "late"), (found.lost, "^", "#000000", "lost")):
+            if marked.any():
+                x, lines_of = arrival[marked], y[marked]
+                axes.scatter(x, lines_of, s=8, marker=marker, color=color, linewidths=0.7, label=name, zorder=3)
         names = cluster_names(run, cloud_round)
         ordered = [first[k] for k in lines]
         edges = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(lines)]

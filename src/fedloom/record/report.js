@@ -165,23 +165,25 @@
   makers["timeline-plot"] = () => {
     const now = chosen();
     const names = Object.keys(page.activities);
-    const table = [["device", "cluster", "start_s", ...names.map((n) => n + "_s"), "late", "moved"]];
-    const late = new Set(now.late), moved = new Set(now.moved);
+    const table = [["device", "cluster", "start_s", ...names.map((n) => n + "_s"), "late", "moved", "lost"]];
+    const late = new Set(now.late), moved = new Set(now.moved), lost = new Set(now.lost);
     const begins = now.start_s.slice();
     const data = names.map((name, a) => {
       const trace = { type: "bar", orientation: "h", name, base: begins.slice(), x: now.spans[a], y: now.line, width: 0.8,
         marker: { color: page.activities[name], line: { width: 0 } }, hovertemplate: "%{hovertext}<extra></extra>",
         hovertext: now.line.map((l, k) => `<b>device ${now.client[l]}</b>, ${escaped(now.cluster[l])}<br>${name} for ` +
-          `${amount("seconds", now.spans[a][k])}` + (late.has(k) ? "<br>late" : "") + (moved.has(k) ? "<br>has moved" : "")) };
+          `${amount("seconds", now.spans[a][k])}` + (late.has(k) ? "<br>late" : "") + (moved.has(k) ? "<br>has moved" : "") +
+          (lost.has(k) ? "<br>lost" : "")) };
       now.spans[a].forEach((s, k) => { begins[k] += s; });
       return trace;
     });
     const arrival = (k) => now.start_s[k] + now.spans[0][k] + now.spans[1][k] + now.spans[2][k];
     const signs = (which, name, symbol, ink) => ({ type: "scatter", mode: "markers", name, hoverinfo: "skip",
       x: which.map(arrival), y: which.map((k) => now.line[k]), marker: { symbol, size: 8, color: ink, line: { width: 1, color: "#ffffff" } } });
-    data.push(signs(now.late, "late", "x", "#D55E00"), signs(now.moved, "moved", "diamond", "#CC79A7"));
+    data.push(signs(now.late, "late", "x", "#D55E00"), signs(now.moved, "moved", "diamond", "#CC79A7"),
+      signs(now.lost, "lost", "triangle-up", "#000000"));
     now.line.forEach((l, k) => table.push([now.client[l], now.cluster[l], now.start_s[k],
-      ...names.map((_, a) => now.spans[a][k]), late.has(k), moved.has(k)]));
+      ...names.map((_, a) => now.spans[a][k]), late.has(k), moved.has(k), lost.has(k)]));
     const n = now.client.length;
     const firsts = now.cluster.map((c, i) => i).filter((i) => i === 0 || now.cluster[i] !== now.cluster[i - 1]);
     const ends = [...firsts.slice(1), n];

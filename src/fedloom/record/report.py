@@ -24,6 +24,7 @@ from fedloom.record.files import write_page
 from fedloom.record.report_answers import answers_section, curves_section, heading_section, table_section
 from fedloom.record.report_costs import ledger_section, timeline_section
 from fedloom.record.report_elements import Figures
+from fedloom.record.report_failures import failures_section
 from fedloom.record.report_making import making_section, scenario_files
 from fedloom.record.report_maps import labels_section, maps_section
 from fedloom.record.report_measured import measured_section
@@ -37,6 +38,7 @@ SECTIONS = {
     "map": "Map",
     "labels": "Data",
     "timeline": "Timeline",
+    "failures": "Failures",
     "ledger": "Costs",
     "measured": "Measured",
     "making": "How it was made",
@@ -59,6 +61,7 @@ def write_report(runs: Sequence[Run], path: Path | str, title: str | None = None
         "map": maps_section(runs, figures),
         "labels": labels_section(runs, figures),
         "timeline": timeline_section(timelines),
+        "failures": failures_section(runs),
         "ledger": ledger_section(runs, figures),
         "measured": measured_section(runs, figures),
         "making": making_section(runs),

@@ -26,12 +26,13 @@ def timeline_section(timelines: Sequence[dict[str, Any]]) -> str:
         f'<div class="controls"><label>method <select id="timeline-method" aria-label="method">{options}</select></label>'
         '<label class="rounds">cloud round <input type="range" id="timeline-round" min="0" value="0" step="1" '
         'aria-label="cloud round"><output id="timeline-output"></output></label></div>'
-        f'<div class="chips key">{key}<span>✕ late</span><span>◆ moved</span></div>'
+        f'<div class="chips key">{key}<span>✕ late</span><span>◆ moved</span><span>▲ lost</span></div>'
     )
     what = (
         '<b id="timeline-what"></b> Every line is a device, cluster by cluster: it fetches the model, trains, uploads, and its '
         "update waits to be merged. Devices that report to several aggregators are groups of their own, such as edges 0 + 1. A "
-        "cross marks an update that missed its deadline, a diamond a device that moved between cells. Empty "
+        "cross marks an update that missed its deadline, a diamond a device that moved between cells, a triangle where a device "
+        "failed and its update was lost. Empty "
         '<span id="timeline-words">is idle</span>.'
     )
     use = (

@@ -43,7 +43,7 @@ class Dispatches:
     """The rows of one cloud round, each client's once: arrays (m,), seconds since `begin_s`; `end_s` since it too.
 
     groups: the aggregators that devices report to, all different; group: which of them. spans (m, 4): seconds of each of
-    ACTIVITIES.
+    ACTIVITIES. lost: updates that never arrive.
     """
 
     cloud_round: int
@@ -56,6 +56,7 @@ class Dispatches:
     spans: NDArray[np.float64]
     late: NDArray[np.bool_]
     moved: NDArray[np.bool_]
+    lost: NDArray[np.bool_]
 
 
 def timeline_rounds(run: Run) -> list[int]:
@@ -77,7 +78,10 @@ def dispatches(run: Run, cloud_round: int) -> Dispatches:
         name: rows[name].cast(pl.Float64).to_numpy() for name in ("start_s", "compute_s", "upload_s", "arrival_s")
     }
     arrival = column["arrival_s"]
-    if "fetch_s" in rows.columns:  # of a deployed run, it may never have arrived: then as it was predicted
+    lost = np.isposinf(arrival)
+    if (
+        "fetch_s" in rows.columns
+    ):  # it may never arrive: then until it is lost, or, of a deployed run, as it was predicted
         ready = column["start_s"] + rows["fetch_s"].cast(pl.Float64).to_numpy() + column["compute_s"]
         arrival = np.where(np.isfinite(arrival), arrival, ready + column["upload_s"])
     merged = rows["merged_s"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -108,6 +112,7 @@ def dispatches(run: Run, cloud_round: int) -> Dispatches:
         spans=np.maximum(spans, 0.0),  # rounding
         late=rows["late"].fill_null(False).cast(pl.Boolean).to_numpy(),
         moved=rows["moved"].fill_null(False).cast(pl.Boolean).to_numpy(),
+        lost=lost,
     )
 
 
@@ -177,6 +182,7 @@ def _round_lists(run: Run, cloud_round: int, aggregators: dict[int, str]) -> dic
         "spans": [rounded(spans) for spans in found.spans[kept].T],
         "late": np.flatnonzero(found.late[kept]).tolist(),
         "moved": np.flatnonzero(found.moved[kept]).tolist(),
+        "lost": np.flatnonzero(found.lost[kept]).tolist(),
         "shares": {group_name(group, aggregators): rounded(values) for group, values in shares.items()},
     }
 

@@ -37,6 +37,10 @@ class Absent:
         self._machines.move(self._scenes.again())
         return told, actions
 
+    def is_silent(self, kind: str, host: int) -> bool:
+        """Whether an aggregator is."""
+        return (kind, host) in self._now
+
     def let_go(self, event: Gone | Lost) -> None:
         """Nobody waits any more for the models of those of whom an edge is told."""
         self._held.withdraw(event.client.tolist())
@@ -57,7 +61,11 @@ class Absent:
         self._without = self._scenes.lost = frozenset(self._now)
         return changed
 
-    def leave_out(self, now: Snapshot) -> Snapshot:
-        """The snapshot in which devices that are silent heads take no part."""
+    def leave_out(self, now: Snapshot, down: NDArray[np.bool_] | None = None) -> Snapshot:
+        """The snapshot in which devices that are silent heads, or down (K,), take no part, if others are left."""
         heads = [host for kind, host in self._now if kind == "head"]
-        return replace(now, active=now.active & ~np.isin(np.arange(len(now.active)), heads)) if heads else now
+        if not heads and down is None:
+            return now
+        there = now.active & ~np.isin(np.arange(len(now.active)), heads)
+        there &= ~down if down is not None else True
+        return replace(now, active=there) if there.any() else now

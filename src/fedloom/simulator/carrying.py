@@ -1,8 +1,8 @@
 """Who carries out what the machines answer: nobody, as in a simulation, or processes elsewhere.
 
 The driver decides and notes; a carrier lets things happen. `Imagined` foresees when clients are back and reports are there from
-what the fleet predicts. A deployment hands the work to real devices and learns of arrivals when they happen: its clock is the
-wall's, and nothing is foreseen.
+what the fleet predicts; where the air is shared that depends on who sends meanwhile, and is known when it is so. A deployment
+hands the work to real devices and learns of arrivals when they happen: its clock is the wall's, and nothing is foreseen.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from fedloom.fleet import Snapshot
 from fedloom.protocol.messages import OnTheWay, Part, Send
+from fedloom.simulator.air import Air
 from fedloom.simulator.book import Model, settle
 from fedloom.simulator.clock import Arrival, Clock, Timepiece
 from fedloom.simulator.computing import Computing
 from fedloom.simulator.features import Features, Layers
+from fedloom.simulator.on_air import send_on_air
 from fedloom.simulator.result import Checkpoint
 from fedloom.simulator.scene import Scene
 from fedloom.training.engine import Engine
@@ -74,18 +76,25 @@ class Carrier(Protocol):
 
 
 class Imagined:
-    """Nothing is carried out: all happens when the fleet predicts it. at_once: every arrival is an event of its own."""
+    """Nothing is carried out: all happens when the fleet predicts it. at_once: every arrival is an event of its own. air: if it
+    is shared; gathers: see `send_on_air`."""
 
-    foreseen = True
+    def __init__(self, at_once: bool, air: Air | None = None, *, gathers: bool = False) -> None:
+        self.clock: Timepiece = Clock() if air is None else air.clock
+        self._at_once, self._air, self._gathers = at_once, air, gathers
 
-    def __init__(self, at_once: bool) -> None:
-        self.clock = Clock()
-        self._at_once = at_once
+    @property
+    def foreseen(self) -> bool:
+        return self._air is None
 
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay:
+        if self._air is not None:
+            send_on_air(self._air, action, scene, event, gathers=self._gathers)
+            return unforeseen(action, event)
         if self._at_once:
             for part in action.parts:
-                self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
+                if np.isfinite(part.arrives_s).all():  # else it is told of who fails, and then of the others
+                    self.clock.foresee(float(part.arrives_s.max()), Arrival(int(part.client[0])))
         return event
 
     def merged(self, part: Part, scene: Scene, model: Model) -> None:
@@ -108,3 +117,12 @@ class Imagined:
 
     def computing(self, engine: Engine | None, live: Callable[[], list[Model]]) -> Computes:
         return Computing(engine, live)
+
+
+def unforeseen(action: Send, event: OnTheWay) -> OnTheWay:
+    """Clients are sent to work, and nobody knows when they will be back."""
+    for part in action.parts:
+        part.arrives_s = np.full(len(part), np.inf)
+    return OnTheWay(
+        event.at_s, event.flight, np.full(len(action.client), np.nan), np.zeros(len(action.client), dtype=np.bool_)
+    )

@@ -3,6 +3,11 @@
 import heapq
 from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.simulator.timeline import Sent
+
 
 class Opening(NamedTuple):
     """A group opens its next round."""
@@ -62,7 +67,57 @@ class Coming(NamedTuple):
     """Nobody was anywhere: it is time to see who has come."""
 
 
-Happening = Opening | Waking | Arrival | Reporting | Delivered | Left | Lost | Back | Coming
+class Fetched(NamedTuple):
+    """The models of the cloud have reached a group, where that is not foreseen."""
+
+    group: int
+
+
+class Overdue(NamedTuple):
+    """The deadline of clients that were sent to work is over, where it is not foreseen who is late: is_back (m,)."""
+
+    sent: Sent
+    is_back: NDArray[np.bool_]
+
+
+class Failed(NamedTuple):
+    """It is known that clients will not bring back jobs of theirs, by client and ticket: they are down, or a message was lost."""
+
+    client: tuple[int, ...]
+    ticket: tuple[int, ...]
+
+
+class Check(NamedTuple):
+    """A device that is a head may be down now, or up again."""
+
+    host: int
+
+
+class Returned(NamedTuple):
+    """Somebody who was down may be there again."""
+
+
+class Nothing(NamedTuple):
+    """Nothing is foreseen any more: whoever is waited for will never come."""
+
+
+Happening = (
+    Opening
+    | Waking
+    | Arrival
+    | Reporting
+    | Delivered
+    | Left
+    | Lost
+    | Back
+    | Coming
+    | Fetched
+    | Overdue
+    | Failed
+    | Check
+    | Returned
+    | Nothing
+)
 
 
 class Timepiece(Protocol):
@@ -93,6 +148,8 @@ class Clock:
 
     def next(self) -> Happening:
         """What happens next; it is then, or was while time was spent."""
+        if not self._foreseen:
+            return Nothing()
         at_s, _, happening = heapq.heappop(self._foreseen)
         self.now_s = max(self.now_s, at_s)
         return happening

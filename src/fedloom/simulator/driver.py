@@ -38,20 +38,40 @@ from fedloom.protocol.messages import (
     Send,
     Wake,
 )
-from fedloom.simulator.absent import Absent
+from fedloom.protocol.terms import TIE
 from fedloom.simulator.agenda import Agenda
+from fedloom.simulator.air import Air
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Carrier, Collects, Imagined
-from fedloom.simulator.clock import Arrival, Back, Coming, Delivered, Left, Lost, Opening, Reporting, Waking
+from fedloom.simulator.clock import (
+    Arrival,
+    Back,
+    Check,
+    Coming,
+    Delivered,
+    Failed,
+    Fetched,
+    Left,
+    Lost,
+    Nothing,
+    Opening,
+    Overdue,
+    Reporting,
+    Returned,
+    Waking,
+)
 from fedloom.simulator.errands import Errands
+from fedloom.simulator.faults import Faults
 from fedloom.simulator.held import Held
 from fedloom.simulator.ledger import Ledger
 from fedloom.simulator.looks import Looks
+from fedloom.simulator.outages import outages_of
 from fedloom.simulator.regrouping import Regrouping
-from fedloom.simulator.scene import Scene, Scenes
+from fedloom.simulator.scene import Scene, Scenes, has_moved
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
+from fedloom.simulator.told import state_of
 from fedloom.simulator.vigil import Vigil
 from fedloom.simulator.world import CloudRound, Decision, World
 
@@ -85,7 +105,13 @@ class Driver:
     ) -> None:
         self.method, self.world = method, world
         wander = world.fleet.moves == "edge-round" or world.fleet.in_time
-        self.carrier = Imagined(method.edge.at_once) if carrier is None else carrier
+        shared = world.fleet.snapshot(0).air
+        air = Air(shared) if carrier is None and shared.is_shared else None
+        gathers = method.edge.waits_for_all and world.fleet.moves == "never" and not world.fleet.in_time
+        self.carrier = Imagined(method.edge.at_once, air, gathers=gathers) if carrier is None else carrier
+        outages = None
+        if carrier is None:  # else it is reality that fails
+            outages = outages_of(world.fleet.settings, world.seed, method.waiting.patience_s)
         self.machines = Federation(
             world.terms,
             method.edge,
@@ -94,48 +120,72 @@ class Driver:
             method.merge_cloud,
             wander=wander,
             foreseen=self.carrier.foreseen,
+            failing=outages is not None,
         )
         devices = self.machines.devices
         self.clock, self.ledger = self.carrier.clock, Ledger()
         self.held = Held(method, world, first, keep_devices)
         self.scenes = Scenes(method, world, self.machines, self.clock)
-        self.errands = Errands(method, world, devices, self.held, self.ledger, keep_timeline=keep_timeline)
+        self.errands = Errands(method, world, devices, self.held, self.ledger, outages, keep_timeline=keep_timeline)
         self.regrouping = Regrouping(
-            method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen
+            method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen, outages
         )
         self._vigil = Vigil(method, world, self.machines, self.scenes, self.clock)
-        self._absent = Absent(self.machines, self.scenes, self.held, at_once=not method.cloud.waits)
+        self._faults = Faults(
+            method, world, self.machines, self.scenes, self.held, self.errands, self.clock, self._perform, self._wake
+        )
+        self.deserted = False  # nobody is there any more, nor will be
+        self._opens: dict[int, float] = {}  # by group, when it opens its next round
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
-        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger)
+        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger, air, outages)
+        self._begun: dict[int, Begin] = {}  # by group, what it is told when it has fetched the cloud's model
         self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
         self.rounds_before = 0  # edge rounds before this cloud round
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
         """Yield after every cloud round (a cloud that does not wait: after as many reports as there are groups, or times that),
-        and between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is."""
+        and between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is. If all have
+        gone for good the cloud round ends as it is, and is the last."""
         machines, g, over = self.machines, 0, n_rounds == 0
         while not over:
             self.scenes.cloud_round = g
             machines.devices.begin_cloud_round()
-            self._enter(g)
-            rounds = fixed_edge_rounds(self.method.edge.rounds)
-            begun = machines.begin(self.method.cloud.reports_of_each(rounds, self.world.edge_rounds))
-            if begun:
-                self.rounds_before = max(edge.n_rounds for edge in machines.edges)
-            self._perform(begun)
-            while machines.cloud.due > 0:
+            if self._somebody_is_there():
+                self._begin(g)
+            while machines.cloud.due > 0 and not self.deserted:
                 self._happen()
                 for look in self._looks.due(self.rounds_before):
-                    yield replace(_state(self, g, look.edge_rounds, look.model), **look.models, between=True)
+                    yield replace(state_of(self, g, look.edge_rounds, look.model), **look.models, between=True)
             self._looks.forget()
-            self._perform(self.method.cloud.finish(machines.cloud))
+            if not self.deserted:
+                self._perform(self.method.cloud.finish(machines.cloud))
             g += 1
-            over = self.agenda.is_over(g, n_rounds)
-            state = _state(self, g, max(edge.n_rounds for edge in machines.edges), self.held.model)
+            over = self.agenda.is_over(g, n_rounds) or self.deserted
+            state = state_of(self, g, max(edge.n_rounds for edge in machines.edges), self.held.model)
             noise_std = self.held.merged_noise(self.scenes.now)
             yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=noise_std)
+
+    def _begin(self, g: int) -> None:
+        """Cloud round g begins."""
+        self._enter(g)
+        rounds = fixed_edge_rounds(self.method.edge.rounds)
+        begun = self.machines.begin(self.method.cloud.reports_of_each(rounds, self.world.edge_rounds))
+        if begun:
+            self.rounds_before = max(edge.n_rounds for edge in self.machines.edges)
+        self._perform(begun)
+
+    def _somebody_is_there(self) -> bool:
+        """If a cloud round could be begun with nobody, wait until somebody is there; False if nobody ever is."""
+        while (at_s := self._faults.somebody_s()) > self.clock.now_s:
+            if not np.isfinite(at_s):
+                self.deserted = True
+                return False
+            self.clock.foresee(at_s, Returned())
+            while self.clock.now_s < at_s:
+                self._happen()
+        return True
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
@@ -170,12 +220,15 @@ class Driver:
         """What happens next."""
         machines, happening = self.machines, self.clock.next()
         now_s = self.clock.now_s
+        self._faults.look()
         match happening:
             case Opening(i):
                 if (
-                    i >= len(machines.edges) or machines.edges[i].rounds_left == 0
-                ):  # its aggregators were lost meanwhile
-                    return
+                    i >= len(machines.edges)
+                    or machines.edges[i].rounds_left == 0
+                    or now_s + TIE < self._opens.pop(i, np.inf)
+                ):
+                    return  # its aggregators were lost meanwhile
                 index = machines.next_index(i)
                 scene = self._advance(index)
                 attendance = self.scenes.now if self.method.edge.at_once else scene
@@ -190,21 +243,10 @@ class Driver:
             case Delivered(client, ticket):
                 for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
                     self._tell(edge.group, event)
-            case Left(client):
-                told, actions = machines.gone(np.array(client), now_s)
-                self.held.withdraw(client)
-                for edge, gone in told:
-                    self._tell(edge.group, gone)
-                self._perform(actions)
-            case Lost(kind, host, client):
-                silenced, answers = self._absent.lost(kind, host, np.array(client, dtype=np.int64), now_s)
-                for edge, lost in silenced:
-                    self._absent.let_go(lost)
-                    self._tell(edge.group, lost)
-                self._perform(answers)
-            case Back(kind, host):
-                if self._absent.back(kind, host):
-                    self._wake(self.scenes.now)
+            case Left() | Failed() | Lost() | Back() | Check() | Returned():
+                self._faults.meet(happening)
+            case Nothing():
+                self.deserted = True
             case Reporting(i) if i in machines.cloud.out:  # else its aggregators were lost meanwhile
                 for n in machines.edges[i].aggregators.tolist():
                     self.held.report(n, self._scene_of(i), machines.cloud.version)
@@ -214,6 +256,11 @@ class Driver:
             case Coming():
                 self._advance(machines.next_index())
                 self._vigil.look_again()
+            case Fetched(i):
+                if i < len(machines.edges) and i in self._begun:
+                    self._tell(i, self._begun.pop(i)._replace(at_s=now_s))
+            case Overdue(sent, is_back):
+                self.errands.overdue(sent, is_back)
             case _:
                 assert_never(happening)
 
@@ -225,13 +272,13 @@ class Driver:
         for action in actions:
             match action:
                 case Ready(i, at_s):
-                    self.clock.foresee(at_s, Opening(i))
+                    self._open(i, at_s)
                 case Send():
                     self._send(action)
                 case Wake(i, at_s, edge_round):
                     self.clock.foresee(at_s, Waking(i, edge_round))
                 case Again(_, lead):
-                    self.clock.foresee(self.clock.now_s, Arrival(lead))
+                    self.clock.foresee(max(self.clock.now_s, self.machines.ready_s(lead)), Arrival(lead))
                 case Merge():
                     self._merge(action)
                 case RoundOver(i, n_rounds):
@@ -241,6 +288,7 @@ class Driver:
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
                     self._vigil.look_again()
+                    self._faults.stir()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -251,11 +299,18 @@ class Driver:
                 case _:
                     assert_never(action)
 
+    def _open(self, group: int, at_s: float) -> None:
+        """A group opens its next round then; what was said of it before does not count any more."""
+        self._opens[group] = at_s
+        self.clock.foresee(at_s, Opening(group))
+
     def _send(self, action: Send) -> None:
         """Clients go to work; when they will be back is foreseen."""
         edge = self.machines.edges[action.group]
         event = self.errands.send(action, edge, self._scene_of(action.group), self.clock.now_s, self.scenes.cloud_round)
-        self._tell(action.group, self.carrier.sent(action, self._scene_of(action.group), event))
+        told = self.carrier.sent(action, self._scene_of(action.group), event)
+        self._faults.sent(action)
+        self._tell(action.group, told)
 
     def _merge(self, action: Merge) -> None:
         """Aggregators of a group have new models."""
@@ -267,30 +322,34 @@ class Driver:
 
     def _hand_down(self, edge: Edge) -> None:
         """The aggregators of a group get their models from the cloud, if there is one, and begin."""
-        start_s = self.clock.now_s + self.backhaul.fetch(edge, self._scene_of(edge.group))
+        takes_s = self.backhaul.fetch(edge, self._scene_of(edge.group))
         periods, allotted = self.agenda.begin(), self.regrouping.allotment.edge_rounds
         begin = Begin(
-            start_s,
+            self.clock.now_s + (takes_s or 0.0),
             periods.edge_rounds if allotted is None else int(allotted[edge.aggregators[0]]),
             periods.local_steps,
             self.agenda.steps_left,
             self.regrouping.progress if self.method.group.keep_progress else None,
         )
-        self._tell(edge.group, begin)
+        if takes_s is None:
+            self._begun[edge.group] = begin
+        else:
+            self._tell(edge.group, begin)
 
     def _enter(self, g: int) -> None:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
         machines, before, when = self.machines, self._snapshot, self.method.group.when
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
-        changed, follow = self._absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
+        changed, follow = self._faults.absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
         due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
         now = self._snapshot = self._vigil.snapshot(g, index, anybody=due or (when == "moved" and not follow))
         now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
-        moved = _has_moved(before, now)
+        moved = has_moved(before, now)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
             if self.world.fleet.in_time and moved and when == "moved" and not follow:
-                self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()), now)
+                there, instead = self._faults.leave_out(now)
+                self._regroup(self.regrouping.decide(g, there, self.agenda.periods(), instead), now)
                 changed = True
             if changed:
                 machines.move(self.scenes.again())
@@ -300,7 +359,8 @@ class Driver:
         if now is before and not due and not changed:
             return
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            self._regroup(self.regrouping.decide(g, self._absent.leave_out(now), self.agenda.periods()), now)
+            there, instead = self._faults.leave_out(now)
+            self._regroup(self.regrouping.decide(g, there, self.agenda.periods(), instead), now)
         elif moved and when == "once" and follow and not machines.roster.wander:
             self._regroup(self.scenes.base.at_home(now.home), now)
         elif changed or (moved and self.world.fleet.in_time and self.scenes.stays):
@@ -317,6 +377,7 @@ class Driver:
         if not self.machines.regroup(present, topology.pace_groups()):
             self.held.regroup(present)
         self.held.follow(present)
+        self._faults.watch(topology)
 
     def _advance(self, index: int) -> Scene:
         """The scene of a running edge round that a group opens now. If it is the newest, clients are there now."""
@@ -340,7 +401,7 @@ class Driver:
         """Groups that had nobody go on if somebody has come."""
         for edge in self.machines.woken(scene, edges):
             if edge.rounds_left > 0 and edge.n_rounds > edge.begun_at:  # it has models that were not reported yet
-                self.clock.foresee(self.clock.now_s, Opening(edge.group))
+                self._open(edge.group, self.clock.now_s)
             else:
                 self._perform(self.machines.cloud.woken(edge.group))
 
@@ -348,39 +409,3 @@ class Driver:
         scene = self.machines.edges[group].here
         assert isinstance(scene, Scene)
         return scene
-
-
-def _has_moved(before: Snapshot | None, now: Snapshot) -> bool:
-    return before is None or not (
-        np.array_equal(before.home, now.home)
-        and np.array_equal(before.in_reach, now.in_reach)
-        and np.array_equal(before.active, now.active)
-    )
-
-
-def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
-    """What is told of a federation when it has done so many cloud rounds and edge rounds, and the cloud's model is this."""
-    scene, held, machines = driver.scenes.now, driver.held, driver.machines
-    bound = machines.cloud.bound
-    return CloudRound(
-        cloud_round=cloud_round,
-        edge_rounds=edge_rounds,
-        time_s=driver.clock.now_s,
-        model=model,
-        edges=held.merged,
-        reported_models=list(held.reported),
-        cluster_models=held.of_clusters,
-        topology=scene.topology,
-        snapshot=scene.snapshot,
-        client_steps=machines.devices.in_cloud_round,
-        up_s=scene.exchange.client_up.seconds,
-        group_rounds=np.array([edge.n_rounds for edge in machines.edges]) - driver.rounds_before,
-        n_updates=driver.errands.n_updates,
-        n_late=driver.errands.n_late,
-        handovers=driver.scenes.handovers,
-        s_max=None if bound is None else bound.s_max,
-        uncovered=int(np.count_nonzero(scene.snapshot.home < 0)) if driver.world.fleet.in_time else None,
-        device_models=dict(held.last),
-        residuals=held.sending.residuals,
-        states=held.states.kept,
-    )

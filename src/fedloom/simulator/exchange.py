@@ -1,8 +1,10 @@
 """What it costs to move one model between clients, aggregators and the cloud, for one topology of one cloud round."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +65,19 @@ class Links:
         rank = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
         return self.first[who][owner] + rank, owner
 
+    @cached_property
+    def of_sender(self) -> list[list[tuple[int, int, float]]]:
+        """Of each sender, its links: aggregator, air, seconds."""
+        links = list(zip(self.aggregator.tolist(), self.air.tolist(), self.seconds.tolist()))
+        first = self.first.tolist()
+        return [links[a:b] for a, b in pairwise(first)]
+
 
 @dataclass(frozen=True, eq=False)
 class Leg:
     """One hop of a way. Per client (or aggregator): links that carry the model, transmissions (fewer than links where
-    one is heard by several receivers), seconds on air and joules; and each link by itself."""
+    one is heard by several receivers), seconds on air and joules; and each link by itself. broadcast: an aggregator sends once
+    for all who listen, so long that the slowest hears it."""
 
     hop: str
     links: Ints
@@ -75,6 +85,16 @@ class Leg:
     seconds: Floats
     joules: Floats
     single: Links | None = None
+    broadcast: bool = False
+
+
+class Load(NamedTuple):
+    """What m senders send of a message where it is not just the whole of it once: `messages` (m,) that are begun; how many times
+    the whole of it is on air in all, what is sent again and parts included (m,); and how many times it is relayed (m,)."""
+
+    messages: Ints
+    on_air: Floats
+    relayed: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,43 +113,78 @@ class Way:
 
     def bills(self, who: Ints, n_bytes: int, a_model: bool = True) -> list[Bill]:
         """Of every leg that carries something."""
+        key = (who.tobytes(), n_bytes, a_model)
+        return self._kept.get(key, len(who), lambda: self._bills(who, n_bytes, a_model, _whole(len(who))))
 
-        def made() -> list[Bill]:
-            return [bill for leg in self.legs if (bill := self._bill(leg, who, n_bytes, a_model)) is not None]
+    def bills_of(self, who: Ints, n_bytes: int, load: Load) -> list[Bill]:
+        """The same of models that are broken off or sent again. What is broadcast is sent once, whoever hears it."""
+        return self._bills(who, n_bytes, True, load)
 
-        return self._kept.get((who.tobytes(), n_bytes, a_model), len(who), made)
+    def _bills(self, who: Ints, n_bytes: int, a_model: bool, load: Load) -> list[Bill]:
+        bill_of = [self._cast_bill if leg.broadcast else self._bill for leg in self.legs]
+        bills = [make(leg, who, n_bytes, a_model, load) for make, leg in zip(bill_of, self.legs)]
+        return [bill for bill in bills if bill is not None]
 
     def carried(self, who: Ints) -> NDArray[np.bool_]:
         """(m,) whether anything is sent for `who` (m,): a head needs no link to itself."""
         return np.asarray(self.legs[0].links[who] > 0)
 
-    def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool) -> Bill | None:
-        sent = int(leg.sent[who].sum())
-        if not sent:
+    def wires_s(self, who: Ints) -> Floats:
+        """Seconds (m,) of the way that are not on air."""
+        return sum((leg.seconds[who] for leg in self.legs if leg.hop == "edge_cloud"), np.zeros(len(who)))
+
+    def _bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool, load: Load) -> Bill | None:
+        links = leg.links[who] * load.messages
+        if not links.any():
             return None
-        airtime_s, energy_j = float(leg.seconds[who].sum()), float(leg.joules[who].sum())
-        shares = None
+        times = load.relayed if leg.hop == "edge_cloud" else load.on_air
+        sent = leg.sent[who] * np.rint(n_bytes * times).astype(np.int64)
+        seconds, energy_j = leg.seconds[who] * times, float((leg.joules[who] * times).sum())
+        total, airtime_s, shares = int(sent.sum()), float(seconds.sum()), None
         if not a_model:
             nobody = np.array([NOBODY])
-            shares = Shares.of(nobody, n_bytes=sent * n_bytes, airtime_s=airtime_s, energy_j=energy_j)
+            shares = Shares.of(nobody, n_bytes=total, airtime_s=airtime_s, energy_j=energy_j)
         elif leg.single is not None:
             at, owner = leg.single.of(who)
             shares = Shares.of(
                 leg.single.aggregator[at],
-                n_links=1,
-                n_bytes=_parts_of(leg.sent[who] * n_bytes, owner),
-                airtime_s=leg.seconds[who][owner] * _share(leg.single.seconds[at], owner),
-                energy_j=leg.single.joules[at],
+                n_links=load.messages[owner],
+                n_bytes=_parts_of(sent, owner),
+                airtime_s=seconds[owner] * _share(leg.single.seconds[at], owner),
+                energy_j=leg.single.joules[at] * times[owner],
             )
         return Bill(
             hop=leg.hop,
             direction=self.direction,
-            n_links=int(leg.links[who].sum()) if a_model else 0,
-            n_parties=int(np.count_nonzero(leg.links[who])) if a_model else 0,
-            n_bytes=sent * n_bytes,
+            n_links=int(links.sum()) if a_model else 0,
+            n_parties=int(np.count_nonzero(links)) if a_model else 0,
+            n_bytes=total,
             airtime_s=airtime_s,
             energy_j=energy_j,
             shares=shares,
+        )
+
+    def _cast_bill(self, leg: Leg, who: Ints, n_bytes: int, a_model: bool, load: Load) -> Bill | None:
+        """Of what each aggregator sends once for those of `who` that listen to it."""
+        assert leg.single is not None and a_model
+        at, owner = leg.single.of(who)
+        sender, which = np.unique(leg.single.aggregator[at], return_inverse=True)
+        if not len(sender):
+            return None
+        seconds, joules = np.zeros(len(sender)), np.zeros(len(sender))
+        heard = np.isfinite(leg.single.seconds[at])  # a link that is down is not waited for
+        np.maximum.at(seconds, which[heard], leg.single.seconds[at][heard])
+        np.maximum.at(joules, which[heard], leg.single.joules[at][heard])
+        n_links = np.bincount(which)
+        return Bill(
+            hop=leg.hop,
+            direction=self.direction,
+            n_links=len(at),
+            n_parties=len(np.unique(owner)),
+            n_bytes=len(sender) * n_bytes,
+            airtime_s=float(seconds.sum()),
+            energy_j=float(joules.sum()),
+            shares=Shares.of(sender, n_links=n_links, n_bytes=n_bytes, airtime_s=seconds, energy_j=joules),
         )
 
     def arrivals(self, who: Ints, ready_s: Floats, share: Share | None) -> Floats:
@@ -150,6 +205,12 @@ class Way:
             finish_s = share(ready_s[owner[here]], near.single.seconds[at[here]])
             np.maximum.at(done_s, owner[here], finish_s)
         return np.asarray(sum((leg.seconds[who] for leg in relays), done_s))
+
+
+def _whole(m: int) -> Load:
+    """Of m messages that are sent once, as they are."""
+    ones = np.ones(m)
+    return Load(np.ones(m, dtype=np.int64), ones, ones)
 
 
 def _parts_of(total: Ints, owner: Ints) -> Ints:
@@ -237,20 +298,20 @@ def exchange(
             sent = snapshot.cloud_up.pick(topology.host).sent_at(power_w)
             cloud[1] = _relay("up", "device_cloud", sent, used, size["up"], edges)
     cover = topology.cover & ~own  # a head needs no link to itself
-    once = snapshot.uplink_once and topology.kind == "edge"
-    return Exchange(
-        _way("down", hop, links["down"], cover, size["down"], topology.host),
-        _way("up", hop, links["up"], cover, size["up"], topology.host, once),
-        *cloud,
-    )
+    once = snapshot.uplink_overhead if snapshot.uplink_once and topology.kind == "edge" else None
+    down_way = _way("down", hop, links["down"], cover, size["down"], topology.host)
+    if snapshot.air.broadcasts(hop):
+        down_way = replace(down_way, legs=tuple(replace(leg, broadcast=True) for leg in down_way.legs))
+    return Exchange(down_way, _way("up", hop, links["up"], cover, size["up"], topology.host, once), *cloud)
 
 
 def _way(
-    direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float, air: Ints, once: bool = False
+    direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float, air: Ints, once: float | None = None
 ) -> Way:
     """One hop; used (N, K): the links that carry the model; air (N,). Seconds are those of each client's slowest link.
 
-    once: a client sends one time for all its links, so long that the slowest hears it.
+    once: a client sends one time for all its links, so long that the slowest hears it, and if they are several so many times as
+    long.
     """
     client, aggregator = np.nonzero(used.T)
     link_s, link_j = (
@@ -260,9 +321,12 @@ def _way(
     n_links = np.bincount(client, minlength=n_clients)
     seconds: Floats = np.zeros(n_clients)
     np.maximum.at(seconds, client, link_s)
-    if once:
-        on_air_s, joules = seconds, np.zeros(n_clients)
+    if once is not None:
+        joules = np.zeros(n_clients)
         np.maximum.at(joules, client, link_j)
+        if once != 1:
+            seconds, joules = (np.where(n_links > 1, once * value, value) for value in (seconds, joules))
+        on_air_s = seconds
         link_s, link_j = seconds[client], joules[client] / n_links[client]
     else:
         on_air_s, joules = np.zeros(n_clients), np.zeros(n_clients)
@@ -270,7 +334,7 @@ def _way(
         np.add.at(joules, client, link_j)
     first = np.concatenate([[0], np.cumsum(n_links)])
     single = Links(client, aggregator, np.asarray(air)[aggregator], link_s, link_j, first)
-    leg = Leg(hop, n_links, n_links.clip(max=1) if once else n_links, on_air_s, joules, single)
+    leg = Leg(hop, n_links, n_links if once is None else n_links.clip(max=1), on_air_s, joules, single)
     return Way(direction, seconds, (leg,))
 
 

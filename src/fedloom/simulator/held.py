@@ -20,6 +20,7 @@ from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
 from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
 from fedloom.simulator.moments import CLOUD, Moments
+from fedloom.simulator.outages import Fate
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
 from fedloom.simulator.spending import Spending
@@ -34,11 +35,12 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True, eq=False)
 class Errand:
     """What a flight carries: the jobs that its clients were sent to do, and their lines of the timeline. arriving: what reaches
-    an aggregator of each, where that is not what was trained."""
+    an aggregator of each, where that is not what was trained. fate: what becomes of them, where devices fail."""
 
     dispatch: Dispatch
     sent: Sent | None = None
     arriving: Sequence[Model] | None = None
+    fate: Fate | None = None
 
     def result(self, position: int) -> Model:
         """What reaches an aggregator of one of the jobs."""
@@ -162,7 +164,7 @@ class Held:
         """What clients (m,) have of their aggregators' models, and which of these is a client's (m,); those with the same mixture
         share one. from_own: it is what they trained last, which their aggregators know."""
         if from_own:
-            return [self.own[int(k)] for k in clients], np.arange(len(clients))
+            return self._trained_last(clients, scene, trip)
         if not self.sending.coding.codes_down:
             return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
         senders = {n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]}
@@ -172,6 +174,16 @@ class Held:
             models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
             which[j] = len(models) - 1
         return models, which
+
+    def _trained_last(self, clients: Ints, scene: Scene, trip: Trip) -> tuple[list[Model], Ints]:
+        """What clients (m,) trained for a feature; who was down then has fetched its aggregators' models."""
+        own = [self.own[k] for k in clients.tolist() if k in self.own]
+        if len(own) == len(clients):
+            return own, np.arange(len(clients))
+        models, which = self.fetched(clients, scene, trip, from_own=False)
+        which = which.copy()
+        which[np.isin(clients, list(self.own))] = len(models) + np.arange(len(own))
+        return [*models, *own], which
 
     def starts(self, clients: Ints, fetched: list[Model], which: Ints) -> tuple[list[Model], Ints]:
         """Where clients (m,) start, of the models that they fetched, and which of these is a client's (m,)."""

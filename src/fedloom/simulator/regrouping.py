@@ -16,6 +16,7 @@ from fedloom.methods import Method
 from fedloom.methods.method import Allotment
 from fedloom.pacing import Periods
 from fedloom.protocol import Devices, Flight
+from fedloom.simulator.air import back_s
 from fedloom.simulator.carrying import Collects
 from fedloom.simulator.clock import Timepiece
 from fedloom.simulator.errands import jitter
@@ -23,6 +24,7 @@ from fedloom.simulator.exchange import exchange
 from fedloom.simulator.features import NO_MODEL, Layers
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import NOBODY, Ledger, Note, Shares
+from fedloom.simulator.outages import Outages
 from fedloom.simulator.world import Decision, World
 
 Ints = NDArray[np.int64]
@@ -44,9 +46,10 @@ class Regrouping:
         features: Collects | None,
         decisions: Mapping[int, Decision] | None,
         seen: Callable[[Snapshot, Floats], tuple[Snapshot, Floats]],
+        outages: Outages | None = None,
     ) -> None:
         self._method, self._world, self._devices, self._held, self._ledger = method, world, devices, held, ledger
-        self._clock, self._features, self._seen = clock, features, seen
+        self._clock, self._features, self._seen, self._outages = clock, features, seen, outages
         self._pass_steps = world.pass_steps
         self.decisions: dict[int, Decision] = dict(decisions or {})
         self.allotment = Allotment()
@@ -57,8 +60,9 @@ class Regrouping:
         """Forget what was collected in the last one."""
         self._collected, self.progress, self._held.own = {}, None, {}
 
-    def decide(self, cloud_round: int, now: Snapshot, periods: Periods) -> Topology:
-        """Ask the method who aggregates with whom; if it wants features first, they are collected on the way."""
+    def decide(self, cloud_round: int, now: Snapshot, periods: Periods, instead: Topology | None = None) -> Topology:
+        """Ask the method who aggregates with whom; if it wants features first, they are collected on the way. instead: what it is
+        if those who are there cannot be grouped, as they may be too few."""
         predicted_s = self._world.step_s(now)
         self._cloud_round, self._now, self._step_s, self._periods = cloud_round, now, predicted_s, periods
         known, step_s = self._seen(now, predicted_s)
@@ -85,9 +89,14 @@ class Regrouping:
             topology = self.decisions[cloud_round].topology
         else:
             rule = one_cloud if warm else self._method.group.rule
-            topology = rule(view, stream(self._world.seed, "grouping", cloud_round))
-            if not topology.cover.any():
-                raise ValueError("cover connects no client to any aggregator; nobody could train")
+            try:
+                topology = rule(view, stream(self._world.seed, "grouping", cloud_round))
+                if not topology.cover.any():
+                    raise ValueError("cover connects no client to any aggregator; nobody could train")
+            except ValueError:
+                if instead is None:
+                    raise
+                topology = instead
             if self._collected:
                 self.decisions[cloud_round] = Decision(asked=tuple(self._collected), topology=topology)
         return topology if warm else self._allotted(view, topology)
@@ -137,17 +146,23 @@ class Regrouping:
         factor = jitter(self._now.jitter_sigma, self._world.seed, clients, f"jitter of {kind}", self._cloud_round)
         compute_s = work * self._step_s[clients] * factor
         finish_s = compute_s + to_cloud.seconds[clients]
+        from_cloud = None
         if kind not in NO_MODEL:
             model_bits = self._world.wide_bits if kind == "update" else self._world.model_bits
             from_cloud = exchange(self._now, everyone, model_bits).client_down
             from_cloud.book(self._ledger, clients, round(model_bits / 8), a_model=False)
             finish_s = finish_s + from_cloud.seconds[clients]
+        if self._now.air.is_shared:
+            finish_s = back_s(self._now.air, from_cloud, to_cloud, clients, compute_s)
         to_cloud.book(self._ledger, clients, round(bits / 8), a_model=False)
         busy_s = float(compute_s.sum())
         joules = busy_s * self._now.compute_power_w
         self._ledger.compute(busy_s, joules)
         self._ledger.pay([Note(Shares.of(np.array([NOBODY]), airtime_s=busy_s, energy_j=joules))])
         self._ledger.feature_j += self._ledger.total_j - before_j
+        if self._outages is not None:
+            sent_j = to_cloud.legs[0].joules[clients]
+            self._outages.take(clients, compute_s * self._now.compute_power_w + sent_j, self._clock.now_s)
         feature_s = self._method.group.feature_s
         self._clock.spend(float(finish_s.max()) if feature_s is None else feature_s)
 

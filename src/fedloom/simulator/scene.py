@@ -12,6 +12,7 @@ from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
+from fedloom.simulator.air import together_s
 from fedloom.simulator.clock import Timepiece
 from fedloom.simulator.exchange import Exchange, Kept, exchange
 from fedloom.simulator.ledger import Bill, Note
@@ -84,6 +85,7 @@ def make_scene(
         exchange=ways,
         step_s=step_s,
         link_s=ways.client_down.seconds + ways.client_up.seconds,
+        together_s=together_s(snapshot.air, ways, step_s) if snapshot.air.is_shared else None,
         group_of=group_of,
         n_reached=topology.n_reached.clip(min=1),
         start_weights=kinds,
@@ -205,3 +207,12 @@ def _noise_std(snapshot: Snapshot, topology: Topology, power_w: Floats | None) -
     link = snapshot.cloud_up if topology.kind == "cloud" else snapshot.cloud_up.pick(topology.host)
     assert link.snr_per_w is not None  # the settings see to it
     return radio.noise_std(link.power_w if power_w is None else power_w, link.snr_per_w, 1.0)
+
+
+def has_moved(before: Snapshot | None, now: Snapshot) -> bool:
+    """Whether devices are elsewhere than before, in reach of others, or take part that did not."""
+    return before is None or not (
+        np.array_equal(before.home, now.home)
+        and np.array_equal(before.in_reach, now.in_reach)
+        and np.array_equal(before.active, now.active)
+    )

@@ -28,6 +28,7 @@ from fedloom.deployment import letters
 from fedloom.deployment.bundles import Bundle, parse_bundle
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.took import Took
+from fedloom.fleet.availability_trace import read_trace
 from fedloom.fleet.gradients import read_gradients
 from fedloom.fleet.table import read_fleet
 from fedloom.gate import Refused, arrays, json_text, mat, parquet, yaml_text
@@ -212,11 +213,25 @@ FLEETS = (
     b'"name",x,y\n"q,1",0,0\n"r",5,5\n\n"s",6,7\n',
     b"id,x_m,y_m,z_m,battery_wh,up_bit_s,down_bit_s\na,0,1,2,mains,1e6,2e6\nb,1,1,0,3.5,1e5,2e5\n",
 )
+TRACES = (
+    b"time_s,device,on\n0,0,1\n5.5,1,0\n1e2,1,yes\n7,0,no\n",
+    b'"device","time_s",plugged,"note"\n2,0,false,a\n2,3600,TRUE,"b,c"\n',
+)
 GRADIENTS_CSV = (b"g0,g1,g2\n1,2,3\n4,5,6.5\n-1e-3,0,2\n", b"1,2\n3,4\n5,6\n")
 
 
 def _fleet(data: bytes) -> Any:
     return read_fleet(_file(data, "fleet.csv"))
+
+
+def _trace(data: bytes) -> Any:
+    return read_trace(_file(data, "trace.csv"), 3)
+
+
+def _good_trace(trace: Any) -> bool:
+    ascending = all(sorted(set(times)) == times for times in trace.changes_s)
+    within = all(0 <= time_s <= 1e9 for times in trace.changes_s for time_s in times)
+    return len(trace.first_on) == len(trace.changes_s) == 3 and ascending and within
 
 
 class _ParquetFleets:
@@ -575,6 +590,7 @@ def all_parsers() -> tuple[Parser, ...]:
             parse=_ParquetFleets(),
         ),
         *_traces(),
+        Parser(name="trace", seeds=TRACES, words=NUMBER_WORDS, parse=_trace, holds=_good_trace),
         Parser(
             name="gradients-csv", seeds=GRADIENTS_CSV, words=NUMBER_WORDS, parse=_gradients("csv"), holds=_good_gradients
         ),

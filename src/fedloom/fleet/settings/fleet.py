@@ -7,6 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedloom._settings import Settings
 from fedloom.fleet.placement import MOST_DEVICES
+from fedloom.fleet.settings.air import AirSettings
 from fedloom.fleet.settings.cells import Cells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings
 from fedloom.fleet.settings.devices import DeviceSettings, with_table, with_traces
@@ -43,10 +44,10 @@ class Redraw(Settings):
 
 
 class FleetSettings(Settings):
-    """Devices, cells, links, compute, mobility, and how devices fail: when they are there (`availability`), what they run on
-    (`battery`), work that is broken off (`dropout`), packets that are lost (`loss`). `devices`: what is known of each. `table`,
-    the path of a fleet table, stands for number, placement and `devices`. `tick_s`: what changes with time is the same for so
-    many seconds."""
+    """Devices, cells, links, their air, compute, mobility, and how devices fail: when they are there (`availability`), what they
+    run on (`battery`), work that is broken off (`dropout`), packets that are lost (`loss`). `devices`: what is known of each.
+    `table`, the path of a fleet table, stands for number, placement and `devices`. `tick_s`: what changes with time is the same
+    for so many seconds."""
 
     n_devices: int = Field(ge=1, le=10**12)
     cells: Cells = SingleCell()
@@ -70,6 +71,7 @@ class FleetSettings(Settings):
     dropout: Dropout | None = Field(default=None, exclude_if=lambda value: value is None)
     loss: PacketLoss | None = Field(default=None, exclude_if=lambda value: value is None)
     devices: DeviceSettings | None = Field(default=None, exclude_if=lambda value: value is None)
+    air: AirSettings = Field(default=AirSettings(), exclude_if=lambda value: value == AirSettings())
 
     @model_validator(mode="before")
     @classmethod
@@ -115,6 +117,13 @@ class FleetSettings(Settings):
         if self.battery is not None and self.battery.capacity_j is None and not known:
             raise ValueError("battery needs capacity_j, or battery_j for each of the devices")
         return self
+
+    @field_validator("air")
+    @classmethod
+    def _cells_have_air(cls, value: AirSettings, info: ValidationInfo) -> AirSettings:
+        if info.data.get("cells") is not None:
+            value.check(info.data["cells"].n_cells)
+        return value
 
     @field_validator("placement")
     @classmethod

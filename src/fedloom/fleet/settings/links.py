@@ -162,12 +162,20 @@ class DeviceEdge(Settings):
     """Between devices and the edge servers of the cells.
 
     `uplink`: whether a device that reports to several edge servers sends to each of them (unicast), or once for all to
-    hear (once: coordinated multi-point reception, HHFL, section III-A), at the rate of the slowest link (ours).
+    hear (once: coordinated multi-point reception, HHFL, section III-A), at the rate of the slowest link (ours). `overhead`: so
+    many times the seconds on air of what several servers hear, for the signals by which they work together.
     """
 
     up: EdgeLink = RateLink()
     down: EdgeLink = RateLink()
     uplink: Literal["unicast", "once"] = "unicast"
+    overhead: float = Field(default=1.0, ge=1, le=1e6, exclude_if=lambda value: value == 1)
+
+    @model_validator(mode="after")
+    def _overhead_of_one_for_all(self) -> Self:
+        if self.overhead != 1 and self.uplink != "once":
+            raise ValueError(f"overhead has no effect with uplink {self.uplink}; set uplink: once")
+        return self
 
 
 class EdgeCloud(Settings):
