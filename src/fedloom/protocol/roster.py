@@ -20,10 +20,12 @@ class Roster:
     """K clients. group_of (K,): where each is now, -1 for nowhere. busy_until (K,): when it is back, as far as that is known,
     else infinite. late: updates that missed their round. working: by its first client, what is at work in asynchronous groups
     and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones. foreseen: when those
-    at work will be back is known beforehand, as in a simulation, and all come back."""
+    at work will be back is known beforehand, as in a simulation, and all come back. returns: all come back though it is not;
+    dropped: then, by client, the ticket of what is not waited for any more but still under way."""
 
-    def __init__(self, n_clients: int, wander: bool = False, foreseen: bool = True) -> None:
-        self.wander, self.foreseen = wander, foreseen
+    def __init__(self, n_clients: int, wander: bool = False, foreseen: bool = True, returns: bool = False) -> None:
+        self.wander, self.foreseen, self.returns = wander, foreseen, returns
+        self.dropped: dict[int, int] = {}
         self.group_of = np.full(n_clients, -1)
         self.busy_until = np.zeros(n_clients)
         self.late: list[Flight] = []
@@ -67,13 +69,25 @@ class Roster:
         return taken
 
     def drop_late(self) -> None:
-        """Late updates are lost, and their clients free: those whose update waited here, and those of whom nobody knows when they
-        will be back."""
+        """Late updates are lost, and their clients free: those whose update waited here, and those of whom nobody knows whether
+        they will be back."""
         for flight in self.late:
             waits = self._is_newest(flight) & np.isinf(self.busy_until[flight.client])
+            if self.returns:
+                away = flight.pick(waits & np.isinf(flight.arrives_s))
+                self.dropped.update(away.names)
+                waits &= np.isfinite(flight.arrives_s)
             back_s = np.where(np.isfinite(flight.arrives_s), flight.arrives_s, -np.inf)
             self.busy_until[flight.client[waits]] = back_s[waits]
         self.late = []
+
+    def take_dropped(self, clients: Ints, tickets: Ints, at_s: float) -> Ints:
+        """Those of the clients (m,) that bring what was dropped: they are free now."""
+        back = [k for k, ticket in zip(clients.tolist(), tickets.tolist()) if self.dropped.get(k) == ticket]
+        for k in back:
+            del self.dropped[k]
+            self.busy_until[k] = at_s
+        return np.array(back, dtype=np.int64)
 
     def n_working(self, group: int) -> int:
         """Flights that are merged by themselves, with a client in the group now."""

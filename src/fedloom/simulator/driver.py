@@ -108,6 +108,7 @@ class Driver:
             method.merge_cloud,
             wander=wander,
             foreseen=self.carrier.foreseen,
+            returns=air is not None,
         )
         devices = self.machines.devices
         self.clock, self.ledger = self.carrier.clock, Ledger()
