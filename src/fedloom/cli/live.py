@@ -132,6 +132,7 @@ def cluster_rows(simulation: "Simulation", cloud_round: int) -> list[dict[str, A
         return []
     aggregator, client, late = sent["aggregator"], sent["client"], sent["late"]
     arrival, start = sent["arrival_s"], sent["start_s"]
+    arrival = np.where(np.isfinite(arrival), arrival, simulation.federation.clock.now_s)  # some are still under way
     span = max(float(arrival.max() - start.min()), 1e-12)
     topology = simulation.places[-1].topology if simulation.places else None
     names = {}

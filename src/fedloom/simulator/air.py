@@ -139,14 +139,17 @@ class Air:
         if not legs:
             self.clock.call(at_s, there)
             return
-        single = legs[0].single
-        assert single is not None
-        links, then = single.of_sender[k], partial(self._go, legs[1:], direction, k, there)
+        leg, then = legs[0], partial(self._go, legs[1:], direction, k, there)
+        assert leg.single is not None
+        links = leg.single.of_sender[k]
         if not links:
             then(at_s)
-        last = _last_of(len(links), then)
-        for _, where, seconds in links:
-            self._put(legs[0].hop, direction, where, seconds, at_s, last)
+        elif leg.once_in is not None:
+            self._put(leg.hop, direction, int(leg.once_in[k]), float(leg.seconds[k]), at_s, then)
+        else:
+            last = _last_of(len(links), then)
+            for _, where, seconds in links:
+                self._put(leg.hop, direction, where, seconds, at_s, last)
 
     def _broadcast(
         self, leg: Leg, direction: str, who: Sequence[int], at_s: float, there: Callable[[int, float], None]

@@ -20,6 +20,7 @@ def send_on_air(air: Air, action: Send, scene: Scene, event: OnTheWay, *, gather
         ticket[part.at] = part.ticket
     is_back, due_s = np.zeros(len(client), np.bool_), event.at_s + action.deadline_s
     together = gathers and not np.isfinite(due_s)
+    sent.arrival_s[:] = np.nan  # until it is known
 
     def back(j: int, at_s: float) -> None:
         is_back[j], sent.arrival_s[j] = True, at_s
