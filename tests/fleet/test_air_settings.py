@@ -25,6 +25,7 @@ def test_what_was_written_down_is_read_again():
                 "d2d": {"sharing": "time", "band": "all"},
                 "cloud": {"up": {"sharing": "time"}},
             },
+            "device_cloud": {"via": "direct"},
             "device_edge": {"uplink": "once", "overhead": 1.2},
         }
     )
@@ -73,6 +74,7 @@ def test_so_does_one_at_the_server(part, way):
             "cells broadcast models to their clients all or none",
         ),
         ({"d2d": {"sharing": "turns"}}, "'own', 'time', 'equal' or 'blocks'"),
+        ({"cloud": {"up": {"sharing": "time"}}}, "cloud has no effect if device_cloud is via edge"),
         ({"sideways": {}}, "Extra inputs are not permitted"),
     ],
 )

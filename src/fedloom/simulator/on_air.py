@@ -11,7 +11,8 @@ from fedloom.simulator.scene import Scene
 
 def send_on_air(air: Air, action: Send, scene: Scene, event: OnTheWay, *, gathers: bool) -> None:
     """Clients fetch, compute and return in the fleet's air; each is told of when it is back, or as many as were sent together
-    when all are, if nobody goes by less (gathers) and there is no deadline; who is not back at the deadline is told of then."""
+    when all are, if nobody goes by less (gathers) and there is no deadline; who is not back at the deadline is told of then.
+    Who meets nobody else in the air is back when it was predicted."""
     errand: Errand = action.parts[0].load
     sent, client, clock = errand.sent, action.client.tolist(), air.clock
     assert sent is not None
@@ -20,6 +21,9 @@ def send_on_air(air: Air, action: Send, scene: Scene, event: OnTheWay, *, gather
         ticket[part.at] = part.ticket
     is_back, due_s = np.zeros(len(client), np.bool_), event.at_s + action.deadline_s
     together = gathers and not np.isfinite(due_s)
+    if together and action.group in scene.undisturbed:
+        clock.foresee(float(sent.arrival_s.max()), Delivered(tuple(client), tuple(ticket.tolist())))
+        return
     sent.arrival_s[:] = np.nan  # until it is known
 
     def back(j: int, at_s: float) -> None:

@@ -30,8 +30,8 @@ class Sent:
 
     aggregator: the first of those the client reported to when it was sent. From start_s it fetches the model, computes,
     uploads (seconds with the air for itself: longer if it is shared), and has arrived at arrival_s; NaN until that is known.
-    merged_s and merged_at (aggregator): NaN and -1 until it is merged. late: it missed its deadline; moved: it was merged on another host than
-    it was sent from; times: how often it had been sent before in the same edge round.
+    merged_s and merged_at (aggregator): NaN and -1 until it is merged. late: it missed its deadline; moved: it was merged on
+    another host than it was sent from; times: how often it had been sent before in the same edge round.
     """
 
     cloud_round: int
