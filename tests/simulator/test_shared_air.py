@@ -19,6 +19,7 @@ from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.air import Air
 from fedloom.simulator.book import Model
 from fedloom.simulator.driver import Driver
+from fedloom.simulator.scene import Scene
 from small import for_method
 
 
@@ -299,6 +300,33 @@ def test_bands_of_ones_own_on_the_clock_of_the_air_change_nothing(name, monkeypa
     for row, same in zip(rows, shared.rounds(), strict=True):
         assert row == pytest.approx(same, rel=1e-9, nan_ok=True)
     assert not shared.federation.carrier.foreseen
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.sampled_from([TIME, EQUAL]), st.sampled_from([{}, TIME, {**EQUAL, "broadcast": True}]))
+def test_who_meets_nobody_is_back_when_it_was_predicted(seed, up, down):
+    """A cell that no other shares need not be followed message by message: the times are the same."""
+    rng = np.random.default_rng(seed)
+    reach = rng.uniform(size=(3, 8)) < 0.3
+    reach[rng.integers(0, 3, 8), np.arange(8)] = True
+    place = snapshot(rng.uniform(0.1, 2, 8), reach, up_s=rng.uniform(0, 1, (3, 8)), down_s=rng.uniform(0, 1, (3, 8)))
+    for name in ("hhfl", "hierfedavg", "fedavg"):
+        found = []
+        for alone in (Scene.undisturbed, frozenset()):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Scene, "undisturbed", alone)
+                driver, state = run(make_method(name), with_air(place, up=up, down=down), edge_rounds=3)
+                assert alone == frozenset() or driver.scenes.now.undisturbed  # else this would show nothing
+            found.append([state.time_s, *arrivals(driver)])
+        assert found[0] == pytest.approx(found[1], rel=1e-9)
+
+
+def test_groups_that_meet_in_a_band_or_have_slots_are_followed():
+    """Heads have bands of their own for their members, unless there is one for all; what is dealt in slots depends on when."""
+    place, method = heads(cloud_s=1.0)
+    for d2d, alone in ((TIME, {0, 1}), ({**TIME, "band": "all"}, set()), ({"sharing": "blocks"}, set())):
+        driver, _ = run(method, with_air(place, d2d=d2d))
+        assert driver.scenes.now.undisturbed == alone
 
 
 SHARED = {
