@@ -83,7 +83,7 @@ def test_a_band_of_ones_own_is_not_shared():
         band(Sharing())
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(messages)
 def test_events_give_what_the_closed_forms_give(found):
     ready, alone = np.array(found).T
@@ -122,7 +122,7 @@ def slot_by_slot(found, sharing):
     return [finish[j] for j in range(len(found))]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(messages, st.integers(1, 5), st.sampled_from(["round-robin", "proportional-fair"]))
 def test_blocks_are_dealt_as_by_a_loop_over_slots(found, n_blocks, scheduler):
     sharing = Sharing(
@@ -135,7 +135,7 @@ def test_blocks_are_dealt_as_by_a_loop_over_slots(found, n_blocks, scheduler):
     assert finish_s(sharing, *zip(*found)) == pytest.approx(slot_by_slot(found, sharing), rel=1e-12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(messages, st.sampled_from(ALL))
 def test_a_band_never_carries_more_than_it_can(found, sharing):
     """Of what is ready at s or later and over by t, no more than t - s seconds of the whole band; nothing faster than alone."""
@@ -148,7 +148,7 @@ def test_a_band_never_carries_more_than_it_can(found, sharing):
             assert carried <= max(t - s, 0.0) + 1e-9 * (1 + t)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(messages, st.sampled_from(ALL))
 def test_a_band_is_not_idle_while_there_is_something_to_send(found, sharing):
     """The last message is over when all of a busy time has been sent: slots begin a slot later at most, blocks are whole."""
@@ -162,7 +162,7 @@ def test_a_band_is_not_idle_while_there_is_something_to_send(found, sharing):
     assert end - 1e-9 <= max(finish_s(sharing, ready, alone)) <= end + slack + 1e-9 * (1 + end)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(messages, st.randoms(use_true_random=False))
 def test_the_order_in_which_messages_are_named_does_not_matter(found, random):
     shuffled = list(enumerate(found))

@@ -232,7 +232,7 @@ D2D = [
 ]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(D2D), st.floats(3.0, 40.0))
 def test_a_time_box_holds_the_rounds_that_were_planned_for_it(seed, d2d, box_s):
     """Without chance a round in the air of a head takes what was predicted: nobody is late, and so many rounds fit."""
@@ -287,7 +287,7 @@ def test_features_are_collected_in_the_air_that_is_shared():
 @pytest.mark.parametrize("name", METHODS)
 def test_bands_of_ones_own_on_the_clock_of_the_air_change_nothing(name, monkeypatch):
     """What is foreseen when clients are sent, and what is told when they are back, is the same."""
-    made, text = for_method(name, cloud_rounds=3)
+    made, text = for_method(name, cloud_rounds=2)
     made["fleet"]["compute"]["jitter_sigma"] = 0.5
     method = make_method(text)
     if method.cloud.uplink is not None:  # a rule of the method, for links that have bands of their own
@@ -302,7 +302,7 @@ def test_bands_of_ones_own_on_the_clock_of_the_air_change_nothing(name, monkeypa
     assert not shared.federation.carrier.foreseen
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 10**6), st.sampled_from([TIME, EQUAL]), st.sampled_from([{}, TIME, {**EQUAL, "broadcast": True}]))
 def test_who_meets_nobody_is_back_when_it_was_predicted(seed, up, down):
     """A cell that no other shares need not be followed message by message: the times are the same."""
@@ -340,7 +340,7 @@ SHARED = {
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_runs_in_shared_air_adds_up_and_goes_on_to_the_same_bits(name):
-    made, text = for_method(name, cloud_rounds=3)
+    made, text = for_method(name, cloud_rounds=2)
     made["fleet"]["air"] = SHARED
     made["fleet"]["compute"]["jitter_sigma"] = 0.3
     run_ = Simulation(scenario(made), make_method(text), 1, n_workers=1)

@@ -88,9 +88,8 @@ class Air:
     def __init__(self, settings: AirSettings) -> None:
         self.settings, self.clock = settings, AirClock()
         self._places: dict[tuple[str, int], _Place] = {}
-        self._of_link: dict[
-            tuple[str, str, int], _Place | None
-        ] = {}  # by hop, direction and where; None: a band of its own
+        # by hop, direction and where; None: a band of its own
+        self._of_link: dict[tuple[str, str, int], _Place | None] = {}
 
     def is_shared(self, way: Way) -> bool:
         """Whether any band is in which messages of the way are sent."""
