@@ -113,6 +113,8 @@ class Roster:
         """Nobody waits any more for what clients (m,) are at work on and is not here yet (lost: nor has what is here). Who
         has brought nothing is free; the first clients of what is now complete."""
         self.late = [kept for flight in self.late if len(kept := _without(flight, clients, lost))]
+        for k in clients.tolist() if self.dropped else ():
+            self.dropped.pop(k, None)
         working, complete = {}, []
         for flight in self.working.values():
             kept = _without(flight, clients, lost)
