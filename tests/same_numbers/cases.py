@@ -29,6 +29,17 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "redrawn": {"fleet": {"redraw": {"links": "cloud-round", "compute": "cloud-round"}}},
     "epochs": {"training": {"local_steps": None, "local_epochs": 1}},
     "once": {"fleet": {"device_edge": {"uplink": "once"}}},
+    "air": {
+        "fleet": {
+            "air": {
+                "up": {"sharing": "equal"},
+                "down": {"sharing": "time", "broadcast": True},
+                "d2d": {"sharing": "blocks", "band": "all"},
+                "cloud": {"up": {"sharing": "time"}, "down": {"sharing": "equal"}},
+            }
+        }
+    }
+    | JITTER,
     "looked at": {"evaluation": {"every": {"edge_rounds": 1}, "models": "devices"}} | ROAMING,
     "all": {
         "fleet": {

@@ -132,7 +132,8 @@ def cluster_rows(simulation: "Simulation", cloud_round: int) -> list[dict[str, A
         return []
     aggregator, client, late = sent["aggregator"], sent["client"], sent["late"]
     start, worked = sent["start_s"], sent["fetch_s"] + sent["compute_s"] + sent["upload_s"]
-    arrival = np.where(np.isfinite(sent["arrival_s"]), sent["arrival_s"], start + worked)  # who fails never arrives
+    arrival = np.where(np.isnan(sent["arrival_s"]), simulation.federation.clock.now_s, sent["arrival_s"])  # under way
+    arrival = np.where(np.isfinite(arrival), arrival, start + worked)  # who fails never arrives
     span = max(float(arrival.max() - start.min()), 1e-12)
     topology = simulation.places[-1].topology if simulation.places else None
     names = {}

@@ -142,6 +142,7 @@ class RoundRobin(Generic[M]):
         self._turn: list[tuple[int, M]] = []  # blocks that are missing, from who is next on
         self._dealt = 0  # blocks since the start of time
         self._done: deque[tuple[int, M]] = deque()  # by the slot at whose end it is
+        self._soon: int | None = None  # what `_soonest` found, as long as the turn is the same
 
     @property
     def next_s(self) -> float:
@@ -156,6 +157,7 @@ class RoundRobin(Generic[M]):
         self._deal(slot * self._slots.n_blocks)
         if alone_s > 0:
             self._turn.append((self._slots.needed(alone_s), message))
+            self._soon = None
         else:
             self._done.append((slot, message))
 
@@ -170,14 +172,16 @@ class RoundRobin(Generic[M]):
 
     def _soonest(self) -> int:
         """Blocks until the next message has its last."""
-        n = len(self._turn)
-        return min((missing - 1) * n + j for j, (missing, _) in enumerate(self._turn, 1))
+        if self._soon is None:
+            n = len(self._turn)
+            self._soon = min((missing - 1) * n + j for j, (missing, _) in enumerate(self._turn, 1))
+        return self._soon
 
     def _deal(self, until: int) -> None:
         """Deal the blocks up to that number."""
         while self._turn and self._dealt < until:
             n, count = len(self._turn), min(self._soonest(), until - self._dealt)
-            self._dealt += count
+            self._dealt, self._soon = self._dealt + count, None
             left = [(missing - (count - j + n) // n, m) for j, (missing, m) in enumerate(self._turn, 1)]
             over = -(-self._dealt // self._slots.n_blocks)
             self._done.extend((over, m) for missing, m in left if missing == 0)

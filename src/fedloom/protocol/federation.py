@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class Federation:
-    """K clients. edges: a machine for every group of aggregators that share clients or a host. wander, foreseen,
+    """K clients. edges: a machine for every group of aggregators that share clients or a host. wander, foreseen, returns,
     failing: see `Roster`."""
 
     def __init__(
@@ -35,10 +35,11 @@ class Federation:
         *,
         wander: bool = False,
         foreseen: bool = True,
+        returns: bool = False,
         failing: bool = False,
     ) -> None:
         self.terms, self.edge_mode, self._merge_edge = terms, edge, merge_edge
-        self.roster = Roster(len(terms.n_samples), wander, foreseen, failing=failing)
+        self.roster = Roster(len(terms.n_samples), wander, foreseen, returns, failing=failing)
         self.devices = Devices(len(terms.n_samples))
         self.cloud = Cloud(cloud, merge_cloud, terms, self.roster)
         self.edges: list[Edge] = []
@@ -175,6 +176,11 @@ class Federation:
                 else:  # it waits for its client, who is nowhere
                     flight.arrives_s = np.where(mine, at_s, flight.arrives_s)
                     self.roster.busy_until[flight.client[mine]] = at_s
+        if len(free := self.roster.take_dropped(clients, tickets, at_s)):
+            nothing = Arrived(
+                at_s, Flight.of(free, np.full(len(free), -1), 0, free, np.zeros(len(free), dtype=np.int64))
+            )
+            found += [(e, nothing) for e in self.edges if e.first_comer and np.isin(free, e.members).any()]
         if any(edge.first_comer for edge in self.edges):
             found += self._first_comers(found)
         for lead, flight in list(self.roster.working.items()):

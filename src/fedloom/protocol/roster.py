@@ -20,11 +20,23 @@ class Roster:
     """K clients. group_of (K,): where each is now, -1 for nowhere. busy_until (K,): when it is back, as far as that is known,
     else infinite. late: updates that missed their round. working: by its first client, what is at work in asynchronous groups
     and merged by itself. wander: clients move between edge rounds, so that groups may be in different ones. foreseen: when those
-    at work will be back is known beforehand, as in a simulation. lasting: all come back, nobody fails. absent (K,): clients that
-    cannot be sent to work now, as they are down; nobody_until_s: if nobody at all is there, when somebody may be again."""
+    at work will be back is known beforehand, as in a simulation. returns: it is not, and all come back; dropped: then, by client,
+    the ticket of what is not waited for any more but still under way. lasting: when is known, and nobody fails. absent (K,):
+    clients that cannot be sent to work now, as they are down; nobody_until_s: if nobody at all is there, when somebody may be
+    again."""
 
-    def __init__(self, n_clients: int, wander: bool = False, foreseen: bool = True, *, failing: bool = False) -> None:
+    def __init__(
+        self,
+        n_clients: int,
+        wander: bool = False,
+        foreseen: bool = True,
+        returns: bool = False,
+        *,
+        failing: bool = False,
+    ) -> None:
         self.wander, self.foreseen, self.lasting = wander, foreseen, foreseen and not failing
+        self.returns = returns and not failing
+        self.dropped: dict[int, int] = {}
         self.absent: NDArray[np.bool_] | None = None
         self.nobody_until_s = -np.inf
         self.group_of = np.full(n_clients, -1)
@@ -80,13 +92,25 @@ class Roster:
         return taken
 
     def drop_late(self) -> None:
-        """Late updates are lost, and their clients free: those whose update waited here, and those of whom nobody knows when they
-        will be back."""
+        """Late updates are lost, and their clients free: those whose update waited here, and those of whom nobody knows whether
+        they will be back."""
         for flight in self.late:
             waits = self._is_newest(flight) & np.isinf(self.busy_until[flight.client])
+            if self.returns:
+                away = flight.pick(waits & np.isinf(flight.arrives_s))
+                self.dropped.update(away.names)
+                waits &= np.isfinite(flight.arrives_s)
             back_s = np.where(np.isfinite(flight.arrives_s), flight.arrives_s, -np.inf)
             self.busy_until[flight.client[waits]] = back_s[waits]
         self.late = []
+
+    def take_dropped(self, clients: Ints, tickets: Ints, at_s: float) -> Ints:
+        """Those of the clients (m,) that bring what was dropped: they are free now."""
+        back = [k for k, ticket in zip(clients.tolist(), tickets.tolist()) if self.dropped.get(k) == ticket]
+        for k in back:
+            del self.dropped[k]
+            self.busy_until[k] = at_s
+        return np.array(back, dtype=np.int64)
 
     def n_working(self, group: int) -> int:
         """Flights that are merged by themselves, with a client in the group now."""
@@ -112,6 +136,8 @@ class Roster:
         """Nobody waits any more for what clients (m,) are at work on and is not here yet (lost: nor has what is here). Who
         has brought nothing is free; the first clients of what is now complete."""
         self.late = [kept for flight in self.late if len(kept := _without(flight, clients, lost))]
+        for k in clients.tolist() if self.dropped else ():
+            self.dropped.pop(k, None)
         working, complete = {}, []
         for flight in self.working.values():
             kept = _without(flight, clients, lost)

@@ -149,7 +149,8 @@ class Rounds(Together):
     scenario's. With a cloud that does not wait, fewer edge rounds make more reports in a cloud round."""
     uplink: Share | None = None
     """When uploads that share the air are over, from when computing ends (m,) and what an upload takes (m,); else each has a link
-    of its own. It is asked for every cell, head or server by itself, with all that is sent in its air: second links too."""
+    of its own. It is asked for every cell, head or server by itself, with all that is sent in its air: second links too. It is
+    not asked where the fleet's air is shared."""
     lost_on_move: bool = False
     """Updates of clients that have meanwhile moved to another host are lost, not merged there."""
 

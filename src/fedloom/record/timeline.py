@@ -88,7 +88,7 @@ def dispatches(run: Run, cloud_round: int) -> Dispatches:
     merged = np.where(np.isfinite(merged), merged, arrival)  # never merged: it did not wait for anything
     begin = float(column["start_s"].min()) if len(rows) else 0.0
     fetch = arrival - column["start_s"] - column["compute_s"] - column["upload_s"]
-    turn = np.zeros(len(rows))  # waiting to upload, if clients share the air
+    turn = np.zeros(len(rows))  # waiting for others to fetch or upload, if clients share the air
     if "fetch_s" in rows.columns:  # not in records of older versions
         turn = fetch - rows["fetch_s"].cast(pl.Float64).to_numpy()
         fetch = fetch - turn

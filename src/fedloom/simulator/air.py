@@ -6,6 +6,7 @@ done; where it is relayed it goes on then. Nothing is foreseen that depends on w
 """
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -88,6 +89,8 @@ class Air:
     def __init__(self, settings: AirSettings) -> None:
         self.settings, self.clock = settings, AirClock()
         self._places: dict[tuple[str, int], _Place] = {}
+        # by hop, direction and where; None: a band of its own
+        self._of_link: dict[tuple[str, str, int], _Place | None] = {}
 
     def is_shared(self, way: Way) -> bool:
         """Whether any band is in which messages of the way are sent."""
@@ -152,14 +155,17 @@ class Air:
         if not legs:
             self.clock.call(at_s, there)
             return
-        single = legs[0].single
-        assert single is not None
-        links, then = single.of_sender[k], partial(self._go, legs[1:], direction, k, there, times)
+        leg, then = legs[0], partial(self._go, legs[1:], direction, k, there, times)
+        assert leg.single is not None
+        links, longer = leg.single.of_sender[k], 1.0 if leg.hop == "edge_cloud" else times
         if not links:
             then(at_s)
-        last, longer = _last_of(len(links), then), 1.0 if legs[0].hop == "edge_cloud" else times
-        for _, where, seconds in links:
-            self._put(legs[0].hop, direction, where, seconds * longer, at_s, last)
+        elif leg.once_in is not None:
+            self._put(leg.hop, direction, int(leg.once_in[k]), float(leg.seconds[k]) * longer, at_s, then)
+        else:
+            last = _last_of(len(links), then) if len(links) > 1 else then
+            for _, where, seconds in links:
+                self._put(leg.hop, direction, where, seconds * longer, at_s, last)
 
     def _broadcast(
         self, leg: Leg, direction: str, who: Sequence[int], at_s: float, there: Callable[[int, float], None]
@@ -175,23 +181,30 @@ class Air:
             if not links:
                 self.clock.call(at_s, partial(there, j))
         for (_, where), listeners in heard.items():
-            up = [(seconds, then) for seconds, then in listeners if np.isfinite(seconds)]
+            up = [(seconds, then) for seconds, then in listeners if math.isfinite(seconds)]
             if up:
                 slowest_s = max(seconds for seconds, _ in up)
                 self._put(leg.hop, direction, where, slowest_s, at_s, partial(_all, [then for _, then in up]))
 
     def _put(self, hop: str, direction: str, where: int, seconds: float, at_s: float, then: Then) -> None:
         """A message over one link, ready at at_s. A link that is down takes no air, and nothing comes of it."""
-        if not np.isfinite(seconds):
+        if not math.isfinite(seconds):
             return
+        if (hop, direction, where) not in self._of_link:
+            self._of_link[hop, direction, where] = self._place(hop, direction, where)
+        place = self._of_link[hop, direction, where]
+        if place is None:
+            self.clock.call(at_s + seconds, then)
+        else:
+            self.clock.call(at_s, partial(self._join, place, seconds, then))
+
+    def _place(self, hop: str, direction: str, where: int) -> _Place | None:
         name, number, sharing = self.settings.of(hop, direction, where)
         if sharing.sharing == "own":
-            self.clock.call(at_s + seconds, then)
-            return
+            return None
         if (name, number) not in self._places:
             self._places[name, number] = _Place(band(sharing), [0])
-        place = self._places[name, number]
-        self.clock.call(at_s, partial(self._join, place, seconds, then))
+        return self._places[name, number]
 
     def _join(self, place: _Place, seconds: float, then: Then, at_s: float) -> None:
         place.band.join(at_s, seconds, then)
@@ -200,7 +213,7 @@ class Air:
     def _expect(self, place: _Place) -> None:
         place.changes[0] += 1
         next_s = place.band.next_s
-        if np.isfinite(next_s):
+        if next_s < math.inf:
             self.clock.call(next_s, partial(self._over, place, place.changes[0]))
 
     def _over(self, place: _Place, changes: int, at_s: float) -> None:
@@ -235,6 +248,29 @@ def together_s(settings: AirSettings, ways: Exchange, step_s: Floats) -> Callabl
         return kept.get((clients.tobytes(), steps.tobytes()), len(clients), find)
 
     return links_s
+
+
+def undisturbed(settings: AirSettings, ways: Exchange, group_of: Ints) -> frozenset[int]:
+    """Groups whose clients, group_of (K,), meet nobody else in their bands, which have no slots: what back_s says of them, sent
+    together, is what happens whenever they are sent."""
+    users: dict[tuple[str, int], set[int]] = {}
+    slotted = set()
+    for way, groups in (
+        (ways.client_down, group_of),
+        (ways.client_up, group_of),
+        (ways.cloud_down, None),
+        (ways.cloud_up, None),
+    ):
+        for leg in way.legs:
+            assert leg.single is not None
+            group = np.full(len(leg.single.air), -1) if groups is None else groups[leg.single.sender]
+            for where, i in np.unique(np.stack([leg.single.air, group], axis=1), axis=0).tolist():
+                name, number, sharing = settings.of(leg.hop, way.direction, where)
+                if sharing.sharing != "own":
+                    users.setdefault((name, number), set()).add(i)
+                slotted |= {i} if sharing.sharing == "blocks" else set()
+    met = {i for several in users.values() if len(several) > 1 for i in several}
+    return frozenset(set(group_of.tolist()) - met - slotted)
 
 
 def _last_of(n: int, then: Then) -> Then:

@@ -120,6 +120,7 @@ class Driver:
             method.merge_cloud,
             wander=wander,
             foreseen=self.carrier.foreseen,
+            returns=air is not None,
             failing=outages is not None,
         )
         devices = self.machines.devices

@@ -77,7 +77,8 @@ class Links:
 class Leg:
     """One hop of a way. Per client (or aggregator): links that carry the model, transmissions (fewer than links where
     one is heard by several receivers), seconds on air and joules; and each link by itself. broadcast: an aggregator sends once
-    for all who listen, so long that the slowest hears it."""
+    for all who listen, so long that the slowest hears it. once_in (K,): where a client sends once for all its links, the cell in
+    whose air it does; the others listen in."""
 
     hop: str
     links: Ints
@@ -86,6 +87,7 @@ class Leg:
     joules: Floats
     single: Links | None = None
     broadcast: bool = False
+    once_in: Ints | None = None
 
 
 class Load(NamedTuple):
@@ -298,20 +300,34 @@ def exchange(
             sent = snapshot.cloud_up.pick(topology.host).sent_at(power_w)
             cloud[1] = _relay("up", "device_cloud", sent, used, size["up"], edges)
     cover = topology.cover & ~own  # a head needs no link to itself
-    once = snapshot.uplink_overhead if snapshot.uplink_once and topology.kind == "edge" else None
+    once = None
+    if snapshot.uplink_once and topology.kind == "edge":
+        once = Once(snapshot.uplink_overhead, _one_cell(snapshot.home, cover, topology.host))
     down_way = _way("down", hop, links["down"], cover, size["down"], topology.host)
     if snapshot.air.broadcasts(hop):
         down_way = replace(down_way, legs=tuple(replace(leg, broadcast=True) for leg in down_way.legs))
     return Exchange(down_way, _way("up", hop, links["up"], cover, size["up"], topology.host, once), *cloud)
 
 
+class Once(NamedTuple):
+    """One transmission for all links of a client. overhead: so many times as long if there are several; cell (K,): whose air."""
+
+    overhead: float
+    cell: Ints
+
+
+def _one_cell(home: Ints, cover: NDArray[np.bool_], host: Ints) -> Ints:
+    """The home cell of each client (K,) if it reports there, else the first that it reports to; cover (N, K), host (N,)."""
+    at_home = cover & (host[:, None] == home[None, :])
+    return np.asarray(host[np.where(at_home.any(axis=0), at_home.argmax(axis=0), cover.argmax(axis=0))])
+
+
 def _way(
-    direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float, air: Ints, once: float | None = None
+    direction: str, hop: str, link: Link, used: NDArray[np.bool_], bits: float, air: Ints, once: Once | None = None
 ) -> Way:
     """One hop; used (N, K): the links that carry the model; air (N,). Seconds are those of each client's slowest link.
 
-    once: a client sends one time for all its links, so long that the slowest hears it, and if they are several so many times as
-    long.
+    once: a client sends one time for all its links, so long that the slowest hears it.
     """
     client, aggregator = np.nonzero(used.T)
     link_s, link_j = (
@@ -324,8 +340,8 @@ def _way(
     if once is not None:
         joules = np.zeros(n_clients)
         np.maximum.at(joules, client, link_j)
-        if once != 1:
-            seconds, joules = (np.where(n_links > 1, once * value, value) for value in (seconds, joules))
+        if once.overhead != 1:
+            seconds, joules = (np.where(n_links > 1, once.overhead * value, value) for value in (seconds, joules))
         on_air_s = seconds
         link_s, link_j = seconds[client], joules[client] / n_links[client]
     else:
@@ -334,7 +350,9 @@ def _way(
         np.add.at(joules, client, link_j)
     first = np.concatenate([[0], np.cumsum(n_links)])
     single = Links(client, aggregator, np.asarray(air)[aggregator], link_s, link_j, first)
-    leg = Leg(hop, n_links, n_links if once is None else n_links.clip(max=1), on_air_s, joules, single)
+    if once is None:
+        return Way(direction, seconds, (Leg(hop, n_links, n_links, on_air_s, joules, single),))
+    leg = Leg(hop, n_links, n_links.clip(max=1), on_air_s, joules, single, once_in=once.cell)
     return Way(direction, seconds, (leg,))
 
 

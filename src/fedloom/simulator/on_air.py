@@ -14,7 +14,7 @@ from fedloom.simulator.scene import Scene
 def send_on_air(air: Air, action: Send, scene: Scene, event: OnTheWay, *, gathers: bool) -> None:
     """Clients fetch, compute and return in the fleet's air; each is told of when it is back, or as many as were sent together
     when all are, if nobody goes by less (gathers) and there is no deadline; who is not back at the deadline is told of then. Who
-    fails takes no air; who begins again is back as foreseen."""
+    meets nobody else in the air is back when it was predicted. Who fails takes no air; who begins again is back as foreseen."""
     errand: Errand = action.parts[0].load
     sent, client, clock = errand.sent, action.client.tolist(), air.clock
     assert sent is not None
@@ -25,6 +25,10 @@ def send_on_air(air: Air, action: Send, scene: Scene, event: OnTheWay, *, gather
     is_back = np.zeros(len(client), np.bool_) if fate is None else fate.cause >= 0  # who never is, is not late
     usual = list(range(len(client))) if fate is None else np.flatnonzero(fate.usual).tolist()
     together = gathers and not np.isfinite(due_s) and len(usual) == len(client)
+    if together and fate is None and action.group in scene.undisturbed:
+        clock.foresee(float(sent.arrival_s.max()), Delivered(tuple(client), tuple(ticket.tolist())))
+        return
+    sent.arrival_s[usual] = np.nan  # until it is known
 
     def back(j: int, at_s: float) -> None:
         is_back[j], sent.arrival_s[j] = True, at_s

@@ -12,7 +12,7 @@ from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.protocol import Attendance
 from fedloom.protocol import Federation as Machines
-from fedloom.simulator.air import together_s
+from fedloom.simulator.air import together_s, undisturbed
 from fedloom.simulator.clock import Timepiece
 from fedloom.simulator.exchange import Exchange, Kept, exchange
 from fedloom.simulator.ledger import Bill, Note
@@ -55,6 +55,11 @@ class Scene(Attendance):
     start_of: Ints
     noise_std: Floats | None = None
     trips: Kept[tuple[bytes, bytes], Trip] = field(default_factory=Kept, init=False, repr=False)
+
+    @cached_property
+    def undisturbed(self) -> frozenset[int]:
+        """Groups whose clients have the bands in which they send for themselves."""
+        return undisturbed(self.snapshot.air, self.exchange, self.group_of)
 
     @cached_property
     def mixtures(self) -> list[list[tuple[int, float]]]:

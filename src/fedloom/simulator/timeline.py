@@ -29,9 +29,9 @@ class Sent:
     """m clients that were sent to work together, all arrays (m,).
 
     aggregator: the first of those the client reported to when it was sent. From start_s it fetches the model, computes,
-    uploads (when its turn comes, if clients share the air), and has arrived at arrival_s. merged_s and merged_at
-    (aggregator): NaN and -1 until it is merged. late: it missed its deadline; moved: it was merged on another host than
-    it was sent from; times: how often it had been sent before in the same edge round.
+    uploads (seconds with the air for itself: longer if it is shared), and has arrived at arrival_s; NaN until that is known.
+    merged_s and merged_at (aggregator): NaN and -1 until it is merged. late: it missed its deadline; moved: it was merged on
+    another host than it was sent from; times: how often it had been sent before in the same edge round.
     """
 
     cloud_round: int

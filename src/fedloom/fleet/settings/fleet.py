@@ -7,7 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedloom._settings import Settings
 from fedloom.fleet.placement import MOST_DEVICES
-from fedloom.fleet.settings.air import AirSettings
+from fedloom.fleet.settings.air import AirSettings, ToServer
 from fedloom.fleet.settings.cells import Cells, SingleCell
 from fedloom.fleet.settings.compute import ComputeSettings
 from fedloom.fleet.settings.devices import DeviceSettings, with_table, with_traces
@@ -123,6 +123,11 @@ class FleetSettings(Settings):
     def _cells_have_air(cls, value: AirSettings, info: ValidationInfo) -> AirSettings:
         if info.data.get("cells") is not None:
             value.check(info.data["cells"].n_cells)
+        cloud = info.data.get("device_cloud")
+        if cloud is not None and cloud.via == "edge" and value.cloud != ToServer():
+            raise ValueError(
+                "cloud has no effect if device_cloud is via edge, where the air is that of the cells: use up and down"
+            )
         return value
 
     @field_validator("placement")
