@@ -1,4 +1,4 @@
-"""Machines whose driver foresees when clients are back, and some never are: nobody waits for those, and the others are not cut off."""
+"""Machines whose driver foresees when clients are back, and some never are: nobody waits for those, others are not cut off."""
 
 import numpy as np
 from machines import World, ids, plain

@@ -56,7 +56,7 @@ def keep_laws(made):
     lost, merged = np.isposinf(jobs["arrival_s"]), np.isfinite(jobs["merged_s"])
     assert not (lost & merged).any()
     assert (jobs["arrival_s"][merged] <= jobs["merged_s"][merged] + 1e-6).all()
-    failing = sum(int(np.isinf(flight.arrives_s).sum()) for flight in flights)
+    failing = sum(int(np.isposinf(flight.load.sent.arrival_s[flight.at]).sum()) for flight in flights)
     if not driver.method.edge.lost_on_move and not getattr(driver.method.cloud, "drop_late", False):
         assert lost.sum() == last.get("lost", 0) + failing
         assert len(lost) == merged.sum() + lost.sum() + sum(map(len, flights)) - failing
@@ -88,8 +88,8 @@ def test_failures_that_never_happen_change_nothing(name):
 
 
 def test_a_lockstep_round_by_hand():
-    """Device 2 goes down for good 0.2 s after the start, at work. Nobody waits for it after another 5 s; the others were back long
-    before, and the second round goes without it."""
+    """Device 2 goes down for good 0.2 s after the start, at work. Nobody waits for it after another 5 s; the others were back
+    long before, and the second round goes without it."""
     trace = {"kind": "trace", "first_on": [True] * 6, "changes_s": [[], [], [0.2], [], [], []]}
     plain = run("fedavg", {}, cloud_rounds=1)
     made = run("fedavg", {"availability": trace}, cloud_rounds=1, patience_s=5.0)
@@ -171,9 +171,9 @@ def test_batteries_run_empty_and_are_charged():
 
 def test_a_head_that_goes_down_takes_the_work_of_its_cluster_with_it_and_comes_back():
     content = {"availability": {"kind": "on-off", "on_s": 8, "off_s": 2}}
-    made = run("camu", content, cloud_rounds=12)
+    made = run("random_clusters", content, cloud_rounds=5)
     last = made.measures[-1]
-    assert last["lost_head"] > 0 and made.cloud_rounds_done == 12
+    assert last["lost_head"] > 0 and made.cloud_rounds_done == 5
     keep_laws(made)
 
 
@@ -197,7 +197,7 @@ def test_a_run_with_failures_goes_on_to_the_bit(name):
 
 def test_two_methods_see_the_same_world():
     """A device that both send in the same edge round, at the same time, meets the same."""
-    one, other = run("fedavg", HARD, cloud_rounds=1), run("fedprox", HARD, cloud_rounds=1)
+    one, other = run("fedavg", HARD, cloud_rounds=1), run("fedavgm", HARD, cloud_rounds=1)
     assert lines(one)["arrival_s"].tolist() == lines(other)["arrival_s"].tolist()
 
 

@@ -95,7 +95,7 @@ def test_an_empty_battery_ends_the_work():
 
 
 def test_who_is_charged_in_time_begins_again():
-    """12 of 15 J are gone at 4. Plugged in from 6 on with 10 W: a fifth is there at 6.3, and the rest comes faster than it goes."""
+    """12 of 15 J are gone at 4. Plugged in from 6 on with 10 W: a fifth is there at 6.3, and more comes than goes."""
     charging = {"power_w": 10.0, "when": {"kind": "trace", "first_on": [False], "changes_s": [[6.0]]}}
     settings = fleet(battery={"capacity_j": 15.0, "level": 0.8, "receive_w": 2.0, "charging": charging})
     assert outages(settings, patience_s=3.0).fates(job()).takes_s[0] == pytest.approx(6.3 + 4 - 1)

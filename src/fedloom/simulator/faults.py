@@ -42,9 +42,10 @@ class Faults:
         perform: Callable[[Sequence[Action]], None],
         wake: Callable[[Scene], None],
     ) -> None:
-        self._method, self._world, self._machines, self._scenes = method, world, machines, scenes
+        self._method, self._machines, self._scenes = method, machines, scenes
         self._held, self._errands, self._clock, self._perform, self._wake = held, errands, clock, perform, wake
         self.absent = Absent(machines, scenes, held, at_once=not method.cloud.waits)
+        self._everybody = np.flatnonzero(world.fleet.snapshot(0).active)
         outages = errands.outages
         self.presence = None if outages is None else Presence(outages, machines, self.absent, clock)
 
@@ -125,7 +126,7 @@ class Faults:
         edges, presence = self._machines.edges, self.presence
         if presence is None or (edges and not self._method.cloud.waits):
             return self._clock.now_s
-        who = np.flatnonzero(self._world.fleet.snapshot(0, 0).active)
+        who = self._everybody
         if edges and self._method.group.when != "cloud-round":
             base = self._scenes.base
             who = base.host if base.kind == "head" else np.flatnonzero(base.cover.any(axis=0))

@@ -95,9 +95,10 @@ class Outages:
         self.n_retried = self.n_packets = 0
 
     def down(self, now_s: float) -> tuple[Bools, Floats]:
-        """(K,) who is down now, and (K,) a time before which it will not be back; who is at work is not down."""
-        n = len(self._off_until_s)
-        absent, back_s = self._off_until_s > now_s, self._off_until_s.copy()
+        """(K,) who is down now, and (K,) a time before which it will not be back. Of who is at work it is known when it will break
+        off, and not before."""
+        n, idle = len(self._off_until_s), self._at_work_until_s <= now_s
+        absent, back_s = (self._off_until_s > now_s) & idle, self._off_until_s.copy()
         if self._turns is not None:
             on, until_s = self._turns.at(now_s)
             absent |= ~on
@@ -107,7 +108,6 @@ class Outages:
             off = np.flatnonzero(self.batteries.off & (self.batteries.at_s <= now_s))
             absent[off] = True
             back_s[off] = np.maximum(back_s[off], self._charged(off))
-        absent &= self._at_work_until_s <= now_s
         return absent, back_s
 
     def _charged(self, off: Ints) -> Floats:
@@ -121,11 +121,11 @@ class Outages:
 
     def next_change_s(self, device: int, now_s: float) -> float:
         """A time until which a device stays as it is, up or down; it need not change then."""
-        if (work_s := float(self._at_work_until_s[device])) > now_s:
-            return work_s
         one, found = np.array([device]), [np.inf]
         if self._turns is not None:
             found.append(float(self._turns.of(one, np.array([now_s]))[1][0]))
+        if (work_s := float(self._at_work_until_s[device])) > now_s:
+            return min(*found, work_s)
         if self.batteries is not None:
             self.batteries.idle_until(one, now_s)
             found.append(float(self.batteries.next_s(one)[0]))

@@ -63,20 +63,21 @@ class Presence:
     def _watch(self, host: int) -> None:
         now_s, silent = self._clock.now_s, self._silent.is_silent("head", host)
         at_s = now_s if self.absent[host] != silent else self.outages.next_change_s(host, now_s)
-        if np.isfinite(at_s) and not now_s <= self._checks.get(host, -np.inf) <= at_s:
+        if np.isfinite(at_s) and at_s < self._checks.get(host, np.inf):
             self._checks[host] = at_s
             self._clock.foresee(at_s, Check(host))
 
     def check(self, host: int, topology: Topology) -> Iterator[Lost | Back]:
         """A head may be down now, or up again."""
-        self._checks.pop(host, None)
         silent = self._silent.is_silent("head", host)
         if silent and not self.absent[host]:
             yield Back("head", host)
         elif self.absent[host] and not silent and topology.kind == "head" and (topology.host == host).any():
             yield Lost("head", host, ())
-        if self._silent.is_silent("head", host) or (topology.kind == "head" and (topology.host == host).any()):
-            self._watch(host)
+        if self._checks.get(host, -np.inf) <= self._clock.now_s:  # else it is looked after later
+            self._checks.pop(host, None)
+            if self._silent.is_silent("head", host) or (topology.kind == "head" and (topology.host == host).any()):
+                self._watch(host)
 
     def stir(self, asleep: Sequence[Ints]) -> None:
         """Groups with these members sleep: they are woken when one of them may be there."""
