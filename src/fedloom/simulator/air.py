@@ -254,7 +254,7 @@ def undisturbed(settings: AirSettings, ways: Exchange, group_of: Ints) -> frozen
     """Groups whose clients, group_of (K,), meet nobody else in their bands, which have no slots: what back_s says of them, sent
     together, is what happens whenever they are sent."""
     users: dict[tuple[str, int], set[int]] = {}
-    slotted = set()
+    slotted: set[int] = set()
     for way, groups in (
         (ways.client_down, group_of),
         (ways.client_up, group_of),
