@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedloom.fleet import ComputeSettings, Link, Snapshot
+from fedloom.fleet import ComputeSettings, FleetSettings, Link, Snapshot
 from fedloom.grouping import Topology
 from fedloom.simulator.world import World
 from fedloom.training.engine import Scores
@@ -61,7 +61,7 @@ def snapshot(
 class InRounds:
     """Nothing changes with time."""
 
-    in_time = False
+    in_time, settings = False, FleetSettings(n_devices=1)  # which nobody fails in
 
     def tick_at(self, time_s):
         return 0
@@ -95,7 +95,7 @@ class MovingFleet(InRounds):
 class TimedFleet:
     """A fleet whose clients have the homes `homes[t]` in tick t of `tick_s` seconds, -1: nowhere, and stay at the last."""
 
-    moves, in_time = "tick", True
+    moves, in_time, settings = "tick", True, FleetSettings(n_devices=1)
 
     def __init__(self, homes, n_cells, step_s, tick_s=1.0, **links):
         self.tick_s, self.snapshots = tick_s, []
