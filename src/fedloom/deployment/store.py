@@ -8,7 +8,6 @@ import hashlib
 import itertools
 import os
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.deployment import naming
-from fedloom.deployment.letters import BadLetter, Letter, decode, encode
+from fedloom.deployment.letters import BadLetter, Letter, decode, encoded
 
 SUFFIX = ".value"
-_beside = ThreadPoolExecutor(8, "flush")
 _numbers = itertools.count()  # so that no two writers write beside the same place
 MOST_BYTES = 1 << 33
 Array = NDArray[Any]
@@ -103,7 +101,7 @@ class Store:
         if self.folder is None:
             return
         fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
-        write_new(self.folder / f"{name}{SUFFIX}", encode(Letter("value", fields, {"value": kept})))
+        write_new(self.folder / f"{name}{SUFFIX}", encoded(Letter("value", fields, {"value": kept})))
 
     def drop(self, names: Iterable[str]) -> None:
         """Nobody needs these any more."""
@@ -133,17 +131,17 @@ def write_whole(path: Path, content: bytes) -> None:
     flush_folder(path.parent)
 
 
-def write_new(path: Path, content: bytes) -> None:
+def write_new(path: Path, content: Iterable[bytes | memoryview]) -> None:
     """Write a file that is not there yet, and whose content says itself whether it is whole. The name is changed before the
     content is flushed, so that both go to the disk together: if the power fails between, what is found there is not whole."""
     beside = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}.part")
     with beside.open("wb") as file:
-        file.write(content)
+        for part in content:
+            file.write(part)
         file.flush()
         beside.replace(path)
-        folder = _beside.submit(flush_folder, path.parent)
         os.fsync(file.fileno())
-    folder.result()
+    flush_folder(path.parent)
 
 
 def flush_folder(folder: Path) -> None:
@@ -156,4 +154,6 @@ def flush_folder(folder: Path) -> None:
 
 def _digest(array: Array) -> str:
     content = np.ascontiguousarray(array)
-    return hashlib.sha256(f"{content.dtype.str}{content.shape}".encode() + content.tobytes()).hexdigest()
+    found = hashlib.sha256(f"{content.dtype.str}{content.shape}".encode())
+    found.update(content.data)
+    return found.hexdigest()
