@@ -14,6 +14,7 @@ from fedloom.deployment.keeping import WAIT_S
 from fedloom.deployment.letters import OLDEST, VERSION, BadLetter, Letter
 from fedloom.deployment.naming import CLOUD, Identity
 from fedloom.deployment.node import Node
+from fedloom.deployment.short import Short
 from fedloom.deployment.took import took_of
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator.simulation import Simulation
@@ -43,7 +44,7 @@ class CloudDesk:
         self._news: dict[str, asyncio.Event] = {}
         self._loop = asyncio.get_running_loop()
         self._told_over: set[str] = set()
-        self._flushing = asyncio.Lock()  # the journal is flushed for all who wait for it together
+        self._short, self._flushing = Short(), asyncio.Lock()  # the journal is flushed for all who wait for it together
         self._does: dict[str, list[str]] = {}  # by node: what it said last that it does
         conductor.outbox.told = self._tell
         station.local = self
@@ -162,7 +163,7 @@ class CloudDesk:
         if orders or drop or withdrawn:  # they follow from what is in the journal
             async with self._flushing:
                 if self.conductor.journal.unflushed:
-                    await asyncio.to_thread(self.conductor.journal.flush)
+                    await self._short.do("flush", self.conductor.journal.flush)
         fields = {
             "orders": orders,
             "withdrawn": withdrawn,

@@ -2,7 +2,6 @@
 not there yet is waited for."""
 
 import asyncio
-import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from fedloom.deployment.letters import Letter
 from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.orders import Order
 from fedloom.deployment.recipes import Leaf, Recipe, leaves, merged, mixed, needed
+from fedloom.deployment.short import Short
 from fedloom.deployment.took import NOTHING, Took
 from fedloom.deployment.transport import Link, Refusal, until_reached
 from fedloom.deployment.worker import Worker
@@ -24,7 +24,6 @@ from fedloom.gate import Refused
 from fedloom.methods import Method
 
 CALL_S = 60.0
-IN_PLACE_S = 0.005  # what took no longer the last time is computed without a thread of its own
 
 
 class Failed(Exception):
@@ -53,7 +52,7 @@ class Doing:
         self._name, self._store = keeping.name, keeping.store
         self.at_work: dict[str, str] = {}
         self.took: dict[str, Took] = {}
-        self._lasted_s: dict[str, float] = {}  # by kind of order: what is computed for it took so long the last time
+        self._short = Short()
 
     async def do(self, order: Order) -> None:
         """Until it is done; ValueError if that cannot be."""
@@ -105,7 +104,9 @@ class Doing:
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
-        row, own = await self._computed("train", partial(self._working.train, start, self._states(order), **steps))
+        row, own = await self._short.do(
+            "train", partial(_own, partial(self._working.train, start, self._states(order), **steps))
+        )
         if "lasts_s" in order:
             await asyncio.sleep(order["lasts_s"] - (time.monotonic() - began_s))
         if order["begun"]:
@@ -154,7 +155,7 @@ class Doing:
             return
         rows = await self._rows(needed(order), [])
         wire = self._keeping.wire
-        model = await self._computed("merge", partial(merged, order, rows, self._method, wire))
+        model = await self._short.do("merge", partial(merged, order, rows, self._method, wire))
         await self._keeping.hold(order["name"], model)
         self._keeping.have_merged(rows)
 
@@ -239,20 +240,6 @@ class Doing:
             return
         what = "message" if row.dtype == np.uint8 else "row"
         await until_reached(self._link, node, Letter("put", {"name": name}, {what: row}), CALL_S)
-
-    async def _computed(self, kind: str, compute: Callable[[], T]) -> T:
-        """What a computation gives: in a thread, so that this node answers others meanwhile; here if it is short, as the way to a
-        thread and back takes a millisecond itself."""
-
-        def timed() -> T:
-            began_s = time.perf_counter()
-            try:
-                return _own(compute)
-            finally:
-                self._lasted_s[kind] = time.perf_counter() - began_s
-
-        short = self._lasted_s.get(kind, math.inf) < IN_PLACE_S
-        return timed() if short else await asyncio.to_thread(timed)
 
     def _joules(self) -> float | None:
         return None if self._meter is None else _own(self._meter)

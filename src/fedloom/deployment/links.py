@@ -1,6 +1,6 @@
 """Letters over gRPC with mutual TLS: bytes in and bytes out, all that is said stands in letters. They go over a stream for every
-pair of nodes (streams.py); only the first, by which versions of the protocol are agreed on, and questions from outside are calls of
-their own.
+pair of nodes (streams.py); only the first, by which versions of the protocol are agreed on, and questions from outside are calls
+of their own.
 
 Channels and servers are closed by whoever opened them (`async with`), also on the way out of an error: a channel that is left to
 the garbage collector can hang the end of a process.

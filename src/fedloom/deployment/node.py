@@ -1,7 +1,8 @@
 """A node that carries out orders: a device trains, a station merges, a device that heads a cluster does both.
 
 It asks the cloud for orders, carries them out (doing.py), and says so until it is heard: with its next question, or at once if it
-waits for the answer to one. Orders may come twice and at any time. All that a node keeps and hands out is in its store (keeping.py).
+waits for the answer to one. Orders may come twice and at any time. All that a node keeps and hands out is in its store
+(keeping.py).
 """
 
 import asyncio

@@ -2,8 +2,13 @@
 
 An array is on disk before anybody is told that it is here. All are in memory too: a role holds few. A store without a folder
 keeps nothing through a kill.
+
+Files of arrays that nobody needs any more are written over by later ones: to flush what lies where something lay before takes a
+fraction of what a new file does. A file is called by its array only when that is on disk, and the content counts, not the name:
+what was flushed and not called so before the power failed is found all the same.
 """
 
+import contextlib
 import hashlib
 import itertools
 import os
@@ -17,7 +22,8 @@ from numpy.typing import NDArray
 from fedloom.deployment import naming
 from fedloom.deployment.letters import BadLetter, Letter, decode, encoded
 
-SUFFIX = ".value"
+SUFFIX, BESIDE = ".value", ".part"
+MOST_SPARE = 8  # files that are kept to be written over
 _numbers = itertools.count()  # so that no two writers write beside the same place
 MOST_BYTES = 1 << 33
 Array = NDArray[Any]
@@ -36,32 +42,37 @@ class Store:
         """Files that were not whole; what they held is made or sent again."""
         self._arrays: dict[str, Array] = {}
         self._unsaved: set[str] = set()
+        self._spare: list[Path] = []
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(folder.iterdir()):
-            if path.suffix == SUFFIX and naming.is_value(path.stem):
+        for path in sorted(
+            folder.iterdir(), key=lambda path: path.suffix == BESIDE
+        ):  # those that have their names first
+            if path.suffix == SUFFIX and naming.is_value(path.stem) and not self._read(path):
+                self.damaged.append(path.name)
+            elif path.suffix == BESIDE:
                 self._read(path)
-            elif path.suffix == ".part":
-                path.unlink(missing_ok=True)
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path) -> bool:
+        """Take in what a file holds and call it so; whether it is whole. If not it is removed."""
         try:
             letter = decode(path.read_bytes(), MOST_BYTES)
-            array = letter.arrays["value"]
-            whole = letter.fields["name"] == path.stem and letter.fields["sha256"] == _digest(array)
-            whose = letter.fields["identity"]
+            name, array, whose = str(letter.fields["name"]), letter.arrays["value"], letter.fields["identity"]
+            called = path.suffix == BESIDE or name == path.stem
+            whole = called and naming.is_value(name) and letter.fields["sha256"] == _digest(array)
         except (BadLetter, KeyError, OSError):
-            whole, whose = False, self.identity
+            whole = False
         if whole and whose != self.identity:
             raise NotThisRun(
                 f"{path} belongs to the run {whose}, and this is {self.identity}; give every run folders of its own"
             )
-        if whole:
-            self._arrays[path.stem] = array
+        if whole and name not in self._arrays:
+            self._arrays[name] = array
+            path.replace(path.with_name(f"{name}{SUFFIX}"))
         else:
-            self.damaged.append(path.name)
             path.unlink(missing_ok=True)
+        return whole
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
@@ -101,14 +112,30 @@ class Store:
         if self.folder is None:
             return
         fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
-        write_new(self.folder / f"{name}{SUFFIX}", encoded(Letter("value", fields, {"value": kept})))
+        content, path = encoded(Letter("value", fields, {"value": kept})), self.folder / f"{name}{SUFFIX}"
+        try:
+            write_over(self._spare.pop(), path, content)
+        except (IndexError, FileNotFoundError):
+            write_new(path, content)
 
     def drop(self, names: Iterable[str]) -> None:
         """Nobody needs these any more."""
         for name in names:
             self._unsaved.discard(name)
             if self._arrays.pop(name, None) is not None and self.folder is not None:
-                (self.folder / f"{name}{SUFFIX}").unlink(missing_ok=True)
+                self._spend(self.folder / f"{name}{SUFFIX}")
+
+    def _spend(self, path: Path) -> None:
+        """Its file is of no use any more, and says so; it may not be there, if it was never saved."""
+        spare = beside(path)
+        if len(self._spare) >= MOST_SPARE:
+            path.unlink(missing_ok=True)
+            return
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(spare)
+            with spare.open("r+b", buffering=0) as file:
+                file.write(bytes(4))
+            self._spare.append(spare)
 
 
 def _kept(name: str, array: Array) -> Array:
@@ -120,28 +147,35 @@ def _kept(name: str, array: Array) -> Array:
     return kept
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write beside, flush, rename, flush the folder: a kill leaves the old file or the new one."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}.part")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    flush_folder(path.parent)
+def beside(path: Path) -> Path:
+    """Where something is written that is called `path` only when it is whole."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}{BESIDE}")
 
 
 def write_new(path: Path, content: Iterable[bytes | memoryview]) -> None:
     """Write a file that is not there yet, and whose content says itself whether it is whole. The name is changed before the
     content is flushed, so that both go to the disk together: if the power fails between, what is found there is not whole."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{next(_numbers)}.part")
-    with beside.open("wb") as file:
-        for part in content:
-            file.write(part)
+    new = beside(path)
+    with new.open("wb") as file:
+        file.writelines(content)
         file.flush()
-        beside.replace(path)
+        new.replace(path)
         os.fsync(file.fileno())
     flush_folder(path.parent)
+
+
+def write_over(spare: Path, path: Path, content: Iterable[bytes | memoryview]) -> None:
+    """The same in the place of a file that nobody needs. Its name is changed when the content is on disk; the name need not be:
+    who reads goes by the content."""
+    try:
+        with spare.open("r+b") as file:
+            file.writelines(content)
+            file.truncate()
+            os.fdatasync(file.fileno())
+        spare.replace(path)
+    except OSError:
+        spare.unlink(missing_ok=True)
+        raise
 
 
 def flush_folder(folder: Path) -> None:

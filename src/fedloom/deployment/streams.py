@@ -91,8 +91,9 @@ async def answering(
     answer: Callable[[memoryview], Awaitable[bytes]],
     leave: Callable[[], None],
 ) -> None:
-    """The other side: until the stream ends. answer: what is said to a letter. take: called before, gives what is said in its place,
-    as to who asks too much at a time; the next letter is not read before that is sent. leave: called after each that was taken."""
+    """The other side: until the stream ends. answer: what is said to a letter. take: called before, gives what is said in its
+    place, as to who asks too much at a time; the next letter is not read before that is sent. leave: called after each that was
+    taken."""
     writing, tasks = asyncio.Lock(), set[asyncio.Task[None]]()
 
     async def write(number: bytes, said: bytes) -> None:
