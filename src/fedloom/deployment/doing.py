@@ -99,8 +99,12 @@ class Doing:
         got: list[Got] = []
         self.at_work[order["id"]] = "fetch"
         recipes = [order["start"], *([order["code"]["ref"]] if "code" in order else [])]
-        also = [self._get(at, other, got, key) for other, at, key in order.get("also", [])]
-        (start, *reference), *_ = await _together(self._made(recipes, got), *also)
+        made = self._made(recipes, got)
+        if "also" in order:
+            also = (self._get(at, other, got, key) for other, at, key in order["also"])
+            (start, *reference), *_ = await asyncio.gather(made, *also)
+        else:
+            start, *reference = await made
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}

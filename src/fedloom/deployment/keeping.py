@@ -116,8 +116,8 @@ class Keeping:
         await self.stir()
 
     async def saved(self, *names: str) -> None:
-        """Until these are on disk."""
-        await asyncio.gather(*(self._short.do("write", partial(self.store.save, name)) for name in names))
+        """Until these are on disk; others are answered meanwhile, as they may wait for these very values."""
+        await asyncio.gather(*(asyncio.to_thread(self.store.save, name) for name in names))
 
     async def stir(self) -> None:
         """Something may be there now that somebody waits for."""
