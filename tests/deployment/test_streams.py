@@ -35,13 +35,14 @@ def authority():
 
 
 @contextlib.asynccontextmanager
-async def linked(authority, desk, log=None, revoked=frozenset, port=0):
-    """A link of device-3 to a server at a port."""
+async def linked(authority, desk, log=None, revoked=frozenset):
+    """A link of device-3 to a server."""
     serving, calling = authority.issue("edge-0", serves=True), authority.issue("device-3", serves=False)
-    address = f"127.0.0.1:{port}"
-    async with GrpcServer(desk, serving, address, RUN, 1 << 20, log or Log("edge-0"), revoked=revoked) as server:
-        async with GrpcLink(calling, {"edge-0": f"127.0.0.1:{server.port}"}, 1 << 20) as link:
-            yield link, server, calling
+    async with (
+        GrpcServer(desk, serving, "127.0.0.1:0", RUN, 1 << 20, log or Log("edge-0"), revoked=revoked) as server,
+        GrpcLink(calling, {"edge-0": f"127.0.0.1:{server.port}"}, 1 << 20) as link,
+    ):
+        yield link, server, calling
 
 
 def test_answers_find_their_questions_in_any_order(authority):

@@ -1,4 +1,4 @@
-"""What is carried out is told with the next question, or at once if the node waits for the answer to one; and short work in place."""
+"""What is carried out is told with the next question, or at once if the node waits for the answer to one."""
 
 import asyncio
 import threading
