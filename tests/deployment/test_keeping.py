@@ -134,7 +134,7 @@ def test_files_that_nobody_needs_are_written_over_and_hold_what_is_new(tmp_path)
     for i in range(20):
         store.put(f"m-{i}", np.full(3 + i % 4, i, np.float32))  # longer and shorter than what was there
         store.drop([f"m-{i - 2}"])
-    assert len(list(tmp_path.iterdir())) == 4  # two that are kept, two that are spare
+    assert len(list(tmp_path.iterdir())) == 3  # two that are kept, one that is spare
     again = Store(tmp_path, "run")
     assert again.names == ["m-18", "m-19"] and not again.damaged
     assert again["m-18"].tolist() == [18.0] * 5 and again["m-19"].tolist() == [19.0] * 6
@@ -149,16 +149,32 @@ def test_at_most_a_few_files_are_kept_to_be_written_over(tmp_path):
     assert len(list(tmp_path.iterdir())) == MOST_SPARE
 
 
-def test_what_was_flushed_and_not_called_by_its_name_yet_is_found(tmp_path):
-    """The power has failed after the content was on disk, and before the name was."""
+@pytest.mark.parametrize("name", ["m-2.value.77-0.part", "m-2.value"])
+def test_what_was_flushed_and_not_called_by_its_name_yet_is_found(name, tmp_path):
+    """The power has failed after the content was on disk, and before the name was, or before it was a spare file."""
     Store(tmp_path, "run").put("m-7", np.arange(3, dtype=np.float32))
-    (tmp_path / "m-7.value").rename(tmp_path / "m-2.value.77-0.part")
+    (tmp_path / "m-7.value").rename(tmp_path / name)
     again = Store(tmp_path, "run")
     assert again.names == ["m-7"] and again["m-7"].tolist() == [0, 1, 2] and not again.damaged
     assert [path.name for path in tmp_path.iterdir()] == ["m-7.value"]
 
 
-@pytest.mark.parametrize("n_bytes", [0, 3, 50, 150, -1])
+def test_files_that_have_the_names_of_others_are_called_by_what_they_hold_and_none_is_lost(tmp_path):
+    """As after the power has failed: files were written over and their new names are not on disk."""
+    store = Store(tmp_path, "run")
+    for i in range(4):
+        store.put(f"m-{i}", np.full(3, i, np.float32))
+    files = [tmp_path / f"m-{i}.value" for i in range(4)]
+    held = [path.read_bytes() for path in files]
+    for i, path in enumerate(files):
+        path.write_bytes(held[(i + 1) % 4])
+    (tmp_path / "m-9.value.77-0.part").write_bytes(held[2])  # a second time
+    again = Store(tmp_path, "run")
+    assert again.names == ["m-0", "m-1", "m-2", "m-3"] and not again.damaged
+    assert sorted(tmp_path.iterdir()) == files and [path.read_bytes() for path in files] == held
+
+
+@pytest.mark.parametrize("n_bytes", [0, 3, 40, 50, 60, 100, 150, 200, -1])
 def test_a_kill_while_a_file_is_written_over_leaves_neither_what_was_there_nor_what_was_to_come(n_bytes, tmp_path):
     store = Store(tmp_path, "run")
     store.put("m-1", np.zeros(40, np.float32))

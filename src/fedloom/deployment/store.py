@@ -46,33 +46,31 @@ class Store:
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        for path in sorted(
-            folder.iterdir(), key=lambda path: path.suffix == BESIDE
-        ):  # those that have their names first
-            if path.suffix == SUFFIX and naming.is_value(path.stem) and not self._read(path):
-                self.damaged.append(path.name)
-            elif path.suffix == BESIDE:
+        for path in sorted(folder.iterdir()):
+            if path.suffix == BESIDE or (path.suffix == SUFFIX and naming.is_value(path.stem)):
                 self._read(path)
+        for path in sorted(folder.glob(f"*{BESIDE}")):  # all others have the names of what they hold
+            path.replace(folder / f"{decode(path.read_bytes(), MOST_BYTES).fields['name']}{SUFFIX}")
 
-    def _read(self, path: Path) -> bool:
-        """Take in what a file holds and call it so; whether it is whole. If not it is removed."""
+    def _read(self, path: Path) -> None:
+        """Take in what a file holds, and put it aside if it is not called so; what is not whole is removed."""
         try:
             letter = decode(path.read_bytes(), MOST_BYTES)
             name, array, whose = str(letter.fields["name"]), letter.arrays["value"], letter.fields["identity"]
-            called = path.suffix == BESIDE or name == path.stem
-            whole = called and naming.is_value(name) and letter.fields["sha256"] == _digest(array)
+            whole = naming.is_value(name) and letter.fields["sha256"] == _digest(name, array)
         except (BadLetter, KeyError, OSError):
             whole = False
         if whole and whose != self.identity:
             raise NotThisRun(
                 f"{path} belongs to the run {whose}, and this is {self.identity}; give every run folders of its own"
             )
-        if whole and name not in self._arrays:
-            self._arrays[name] = array
-            path.replace(path.with_name(f"{name}{SUFFIX}"))
-        else:
+        if not whole or name in self._arrays:
             path.unlink(missing_ok=True)
-        return whole
+            self.damaged += [] if whole or path.suffix == BESIDE else [path.name]
+            return
+        self._arrays[name] = array
+        if path.suffix == SUFFIX and path.stem != name:
+            path.replace(beside(path))
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
@@ -111,7 +109,7 @@ class Store:
     def _write(self, name: str, kept: Array) -> None:
         if self.folder is None:
             return
-        fields = {"name": name, "identity": self.identity, "sha256": _digest(kept)}
+        fields = {"name": name, "identity": self.identity, "sha256": _digest(name, kept)}
         content, path = encoded(Letter("value", fields, {"value": kept})), self.folder / f"{name}{SUFFIX}"
         try:
             write_over(self._spare.pop(), path, content)
@@ -186,8 +184,9 @@ def flush_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _digest(array: Array) -> str:
+def _digest(name: str, array: Array) -> str:
+    """Of an array with its name, so that a new name before what an older one stood for is not whole."""
     content = np.ascontiguousarray(array)
-    found = hashlib.sha256(f"{content.dtype.str}{content.shape}".encode())
+    found = hashlib.sha256(f"{name} {content.dtype.str}{content.shape}".encode())
     found.update(content.data)
     return found.hexdigest()
