@@ -102,7 +102,7 @@ class Doing:
         made = self._made(recipes, got)
         if "also" in order:
             also = (self._get(at, other, got, key) for other, at, key in order["also"])
-            (start, *reference), *_ = await asyncio.gather(made, *also)
+            (start, *reference), _ = await asyncio.gather(made, asyncio.gather(*also))
         else:
             start, *reference = await made
         began_s, before_j = time.monotonic(), self._joules()
