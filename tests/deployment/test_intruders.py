@@ -113,10 +113,10 @@ CASES = {
     "a wait for ever": ("device-1", "edge-0", Letter("fetch", {"name": "m-0", "wait_s": 1e9}), "a number from 0 to 20"),
     "somebody who is not in the roster": ("device-77", "cloud", Letter("poll", {}), "not in the roster"),
     "an old version": (
-        "device-1", "cloud", Letter("hello", {"newest": 0, "oldest": 0, "run": RUN}), "install the same version",
+        "device-1", "cloud", Letter("hello", {"newest": 1, "oldest": 1, "run": RUN}), "install the same version",
     ),
     "a bundle of another run": (
-        "device-1", "cloud", Letter("hello", {"newest": 1, "oldest": 1, "run": "f" * 32}), "has a bundle of the run",
+        "device-1", "cloud", Letter("hello", {"newest": 2, "oldest": 2, "run": "f" * 32}), "has a bundle of the run",
     ),
     "an unknown letter": ("device-1", "edge-0", Letter("exec", {"code": "import os"}), "does not know letters"),
     "a pickle": ("device-1", "edge-0", b"\x80\x04\x95\x0c\x00\x00\x00", "no letter"),

@@ -1,5 +1,6 @@
 """What a role keeps through a kill: the store of values, and the journal of what happened."""
 
+import os
 import threading
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 from fedloom.deployment.clock import WallClock
 from fedloom.deployment.journal import Journal, Spent
 from fedloom.deployment.roles import check_state
-from fedloom.deployment.store import NotThisRun, Store
+from fedloom.deployment.store import MOST_SPARE, NotThisRun, Store
 from fedloom.gate import Refused
 from fedloom.record.checkpoints import save_checkpoint
 from fedloom.simulator import Checkpoint
@@ -126,6 +127,100 @@ def test_what_a_kill_left_half_written_is_swept(tmp_path):
     (tmp_path / "m-1.value.77-0.part").write_bytes(b"half")
     assert Store(tmp_path, "run").names == []
     assert not list(tmp_path.iterdir())
+
+
+def test_files_that_nobody_needs_are_written_over_and_hold_what_is_new(tmp_path):
+    store = Store(tmp_path, "run")
+    for i in range(20):
+        store.put(f"m-{i}", np.full(3 + i % 4, i, np.float32))  # longer and shorter than what was there
+        store.drop([f"m-{i - 2}"])
+    assert len(list(tmp_path.iterdir())) == 3  # two that are kept, one that is spare
+    again = Store(tmp_path, "run")
+    assert again.names == ["m-18", "m-19"] and not again.damaged
+    assert again["m-18"].tolist() == [18.0] * 5 and again["m-19"].tolist() == [19.0] * 6
+
+
+def test_at_most_a_few_files_are_kept_to_be_written_over(tmp_path):
+    store = Store(tmp_path, "run")
+    names = [f"m-{i}" for i in range(30)]
+    for name in names:
+        store.put(name, np.zeros(2, np.float32))
+    store.drop(names)
+    assert len(list(tmp_path.iterdir())) == MOST_SPARE
+
+
+@pytest.mark.parametrize("name", ["m-2.value.77-0.part", "m-2.value"])
+def test_what_was_flushed_and_not_called_by_its_name_yet_is_found(name, tmp_path):
+    """The power has failed after the content was on disk, and before the name was, or before it was a spare file."""
+    Store(tmp_path, "run").put("m-7", np.arange(3, dtype=np.float32))
+    (tmp_path / "m-7.value").rename(tmp_path / name)
+    again = Store(tmp_path, "run")
+    assert again.names == ["m-7"] and again["m-7"].tolist() == [0, 1, 2] and not again.damaged
+    assert [path.name for path in tmp_path.iterdir()] == ["m-7.value"]
+
+
+def test_files_that_have_the_names_of_others_are_called_by_what_they_hold_and_none_is_lost(tmp_path):
+    """As after the power has failed: files were written over and their new names are not on disk."""
+    store = Store(tmp_path, "run")
+    for i in range(4):
+        store.put(f"m-{i}", np.full(3, i, np.float32))
+    files = [tmp_path / f"m-{i}.value" for i in range(4)]
+    held = [path.read_bytes() for path in files]
+    for i, path in enumerate(files):
+        path.write_bytes(held[(i + 1) % 4])
+    (tmp_path / "m-9.value.77-0.part").write_bytes(held[2])  # a second time
+    again = Store(tmp_path, "run")
+    assert again.names == ["m-0", "m-1", "m-2", "m-3"] and not again.damaged
+    assert sorted(tmp_path.iterdir()) == files and [path.read_bytes() for path in files] == held
+
+
+@pytest.mark.parametrize("n_bytes", [0, 3, 40, 50, 60, 100, 150, 200, -1])
+def test_a_kill_while_a_file_is_written_over_leaves_nothing_that_is_wrong(n_bytes, tmp_path):
+    """Neither half of what was to come, nor what was there by the new name; by its own name it may be back, and does no harm."""
+    store = Store(tmp_path, "run")
+    store.put("m-1", np.zeros(40, np.float32))
+    store.put("m-2", np.ones(40, np.float32))
+    content = (tmp_path / "m-2.value").read_bytes()
+    store.drop(["m-1"])
+    (spare,) = tmp_path.glob("*.part")
+    with spare.open("r+b") as file:
+        file.write(content.replace(b"m-2", b"m-3")[:n_bytes])
+    again = Store(tmp_path, "run")
+    assert set(again.names) - {"m-1"} == {"m-2"} and not again.damaged and not list(tmp_path.glob("*.part"))
+    assert all((again[name] == float(name == "m-2")).all() for name in again.names)
+
+
+def test_a_spare_file_that_is_gone_is_not_needed(tmp_path):
+    store = Store(tmp_path, "run")
+    store.put("m-1", np.zeros(2, np.float32))
+    store.drop(["m-1"])
+    for path in tmp_path.glob("*.part"):
+        path.unlink()
+    store.put("m-2", np.zeros(2, np.float32))
+    assert Store(tmp_path, "run").names == ["m-2"]
+
+
+def test_a_journal_is_written_to_while_it_is_flushed_and_all_of_it_is_on_disk_after_the_next(tmp_path, monkeypatch):
+    journal, fsync, flushed = Journal(tmp_path / "journal", "run"), os.fsync, []
+
+    def slow(descriptor):
+        if not flushed:
+            journal.happens(1.0, Opening(1))  # would wait for ever if a flush kept others from writing
+        flushed.append(journal.unflushed)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    journal.happens(0.0, Opening(0))
+    journal.flush()
+    assert journal.unflushed, "the line that came meanwhile may not be on disk"
+    journal.flush()
+    assert not journal.unflushed and len(flushed) == 2
+    journal.flush()
+    assert len(flushed) == 2
+    journal.close()
+    again = Journal(tmp_path / "journal", "run")
+    assert again.happened == [(0.0, Opening(0)), (1.0, Opening(1))]
+    again.close()
 
 
 def test_a_name_that_is_none_is_not_kept(tmp_path):

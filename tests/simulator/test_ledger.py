@@ -22,6 +22,23 @@ def random_bill(rng):
     )
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_share_of_a_single_entry_is_what_many_would_come_to(seed):
+    """By hand for one; and as the only one of its aggregator among two, where sums are formed."""
+    rng = np.random.default_rng(seed)
+    who, other = rng.choice(9, 2, replace=False) + NOBODY
+    amounts = {
+        "n_links": 1,
+        "n_bytes": np.array([seed]),
+        "airtime_s": float(rng.normal()),
+        "energy_j": rng.normal(size=1),
+    }
+    one = Shares.of(np.array([who]), **amounts)
+    two = Shares.of(np.array([who, other]), **{name: np.repeat(value, 2) for name, value in amounts.items()})
+    assert one.place.tolist() == [who + 1] and one.n_places == who + 2
+    assert np.array_equal(one.amounts, two.amounts[:, two.place == who + 1])
+
+
 @pytest.mark.parametrize("kept", [1, 7, 4096])
 def test_bills_are_added_one_after_the_other_whenever_that_is_done(kept, monkeypatch):
     monkeypatch.setattr(ledger_module, "KEPT", kept)

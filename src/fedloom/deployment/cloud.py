@@ -4,16 +4,17 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from fedloom.deployment import naming
 from fedloom.deployment.clock import Stopped
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.keeping import WAIT_S
-from fedloom.deployment.letters import OLDEST, VERSION, Letter
+from fedloom.deployment.letters import OLDEST, VERSION, BadLetter, Letter
 from fedloom.deployment.naming import CLOUD, Identity
 from fedloom.deployment.node import Node
+from fedloom.deployment.short import Short
 from fedloom.deployment.took import took_of
 from fedloom.deployment.transport import Refusal
 from fedloom.simulator.simulation import Simulation
@@ -43,6 +44,7 @@ class CloudDesk:
         self._news: dict[str, asyncio.Event] = {}
         self._loop = asyncio.get_running_loop()
         self._told_over: set[str] = set()
+        self._short, self._flushing = Short(), asyncio.Lock()  # the journal is flushed for all who wait for it together
         self._does: dict[str, list[str]] = {}  # by node: what it said last that it does
         conductor.outbox.told = self._tell
         station.local = self
@@ -78,18 +80,25 @@ class CloudDesk:
             case "poll":
                 return await self._orders(who, letter)
             case "done":
-                failed = str(letter.fields["failed"])[:500] if "failed" in letter.fields else None
-                if failed is not None:
-                    self.station.log("failed", who=str(who), order=letter.word("order"), why=failed)
-                self._count(who.name, letter.word("order"), failed)
-                self.conductor.done(who.name, letter.word("order"), failed, took_of(letter))
-                await self.station.keeping.stir()
+                await self._noted([letter], who)
                 return Letter("noted")
             case "status":
                 return Letter("status", self.status())
             case "put" if letter.word("name")[:1] in ("m", "f"):
                 return await self._arrived(who, letter)
         return await self.station.handle(who, letter)
+
+    async def _noted(self, letters: Sequence[Letter], who: Identity) -> None:
+        """A node has carried out some orders, or could not."""
+        found = [(letter.word("order"), letter.fields.get("failed"), took_of(letter)) for letter in letters]
+        for order_id, why, took in found:
+            failed = None if why is None else str(why)[:500]
+            if failed is not None:
+                self.station.log("failed", who=str(who), order=order_id, why=failed)
+            self._count(who.name, order_id, failed)
+            self.conductor.done(who.name, order_id, failed, took)
+        if found:
+            await self.station.keeping.stir()
 
     def _count(self, node: str, order_id: str, failed: str | None) -> None:
         """A device has trained, or could not; if none can, the federation ends, as no round would change anything."""
@@ -132,8 +141,10 @@ class CloudDesk:
     async def _orders(self, who: Identity, letter: Letter) -> Letter:
         known, held = set(letter.words("known")), letter.words("held")
         wait_s = letter.number("wait_s", least=0, most=WAIT_S)
+        done = _letters(letter, "done")
         self._does[who.name] = letter.words("does", most=100)
         self._see(who.name, letter.word("life"))
+        await self._noted(done, who)
         news = self._news_of(who.name)
         end_s = self._loop.time() + wait_s
         with self.conductor.silence.attended(who.name):
@@ -150,7 +161,9 @@ class CloudDesk:
             self._told_over.add(who.name)
         drop, withdrawn = self.conductor.dead(held), self.conductor.withdrawn(who.name, known)
         if orders or drop or withdrawn:  # they follow from what is in the journal
-            await asyncio.to_thread(self.conductor.journal.flush)
+            async with self._flushing:
+                if self.conductor.journal.unflushed:
+                    await self._short.do("flush", self.conductor.journal.flush)
         fields = {
             "orders": orders,
             "withdrawn": withdrawn,
@@ -208,6 +221,14 @@ class CloudDesk:
             for node in sorted(self.roster)
         }
         return {"seconds": round(conductor.clock.now_s, 3), "over": self.over, "nodes": nodes}
+
+
+def _letters(letter: Letter, name: str) -> list[Letter]:
+    """A field that must be a list of what could be letters of their own."""
+    found = letter.fields.get(name, [])
+    if not isinstance(found, list) or not all(isinstance(fields, dict) for fields in found):
+        raise BadLetter(f"a letter {letter.kind!r} must have a list of mappings as {name!r}")
+    return [Letter(name, fields) for fields in found]
 
 
 async def conduct(desk: CloudDesk, simulation: Simulation, carry_out: Callable[[Simulation], object]) -> bool:

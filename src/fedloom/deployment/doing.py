@@ -3,7 +3,7 @@ not there yet is waited for."""
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.orders import Order
 from fedloom.deployment.recipes import Leaf, Recipe, leaves, merged, mixed, needed
 from fedloom.deployment.secret import secret_of
+from fedloom.deployment.short import Short
 from fedloom.deployment.took import NOTHING, Took
 from fedloom.deployment.transport import Link, Refusal, until_reached
 from fedloom.deployment.worker import Worker
@@ -54,6 +55,7 @@ class Doing:
         self._name, self._store = keeping.name, keeping.store
         self.at_work: dict[str, str] = {}
         self.took: dict[str, Took] = {}
+        self._short = Short()
 
     async def do(self, order: Order) -> None:
         """Until it is done; ValueError if that cannot be."""
@@ -84,8 +86,8 @@ class Doing:
         self.at_work[order["id"]] = "send"
         update = naming.message(order["name"]) if "code" in order else order["name"]
         names = [update, *([naming.begun(order["name"])] if order["begun"] else [])]
-        saved = self._keeping.saved(*_made_by(order))
-        await asyncio.gather(saved, *(self._put_all(station, names) for station in order["to"]))
+        sent = [self._put_all(station, names) for station in order["to"]]
+        await asyncio.gather(*sent, self._keeping.saved(*_made_by(order)))
         others = [station for station in order["to"] if station != self._name]
         n_bytes = len(others) * sum(self._store[name].nbytes for name in names)
         if took.train_s is not None:
@@ -100,13 +102,20 @@ class Doing:
         got: list[Got] = []
         self.at_work[order["id"]] = "fetch"
         recipes = [order["start"], *([order["code"]["ref"]] if "code" in order else [])]
-        again = asyncio.gather(*(self._get(at, other, got, key) for other, at, key in order.get("also", [])))
-        (start, *reference), _ = await asyncio.gather(self._made(recipes, got), again)
+        made = self._made(recipes, got)
+        if "also" in order:
+            also = (self._get(at, other, got, key) for other, at, key in order["also"])
+            (start, *reference), _ = await asyncio.gather(made, asyncio.gather(*also))
+        else:
+            start, *reference = await made
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
-        row, own = await asyncio.to_thread(_own, partial(self._working.train, start, self._states(order), **steps))
-        await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
+        row, own = await self._short.do(
+            "train", partial(_own, partial(self._working.train, start, self._states(order), **steps))
+        )
+        if "lasts_s" in order:
+            await asyncio.sleep(order["lasts_s"] - (time.monotonic() - began_s))
         if order["begun"]:
             await self._keeping.hold(naming.begun(name), start)
         await self._keeping.hold(name, row)
@@ -157,7 +166,8 @@ class Doing:
             seed, *number = order["arrivals"]["occasion"]
             hidden = [seed ^ secret_of(self._store.folder), *number]
             order = {**order, "arrivals": {**order["arrivals"], "occasion": hidden}}
-        await self._keeping.hold(order["name"], await asyncio.to_thread(merged, order, rows, self._method, wire))
+        model = await self._short.do("merge", partial(merged, order, rows, self._method, wire))
+        await self._keeping.hold(order["name"], model)
         self._keeping.have_merged(rows)
 
     async def _report(self, order: Mapping[str, Any]) -> NDArray[Any]:
@@ -193,9 +203,7 @@ class Doing:
         places = {leaf.id: leaf for leaf in reversed([*wanted])}  # the first place of each
         rows: dict[str, NDArray[Any]] = {name: self._store[name] for name in places if name in self._store}
         others = [leaf for leaf in places.values() if leaf.id not in rows]
-        return rows | dict(
-            zip([leaf.id for leaf in others], await asyncio.gather(*(self._row(o, got) for o in others)))
-        )
+        return rows | dict(zip([leaf.id for leaf in others], await _together(*(self._row(o, got) for o in others))))
 
     async def _row(self, leaf: Leaf, got: list[Got]) -> NDArray[Any]:
         if leaf.at not in (None, self._name):
@@ -265,6 +273,11 @@ def _made_by(order: Mapping[str, Any]) -> list[str]:
         return [name, *begun]
     kept = order["code"]["keep"]
     return [name, *begun, naming.message(name), *([] if kept is None else [kept])]
+
+
+async def _together(*things: Awaitable[T]) -> list[T]:
+    """What all of them give, done side by side; a single one needs no task of its own."""
+    return [await things[0]] if len(things) == 1 else await asyncio.gather(*things)
 
 
 def _own(compute: Callable[[], T]) -> T:

@@ -52,7 +52,8 @@ class Journal:
         self.took: dict[tuple[int, int], Took] = {}
         self.carried: dict[tuple[str, str], list[int]] = {}
         self.moved: list[tuple[str, Took]] = []
-        self._lock, self._unflushed = threading.Lock(), bytearray()  # lines that may not be on disk yet
+        self._lock, self._flushing = threading.Lock(), threading.Lock()
+        self._unflushed = bytearray()  # lines that may not be on disk yet
         path.parent.mkdir(parents=True, exist_ok=True)
         end = self._read(path, identity) if path.exists() else 0
         self._file = path.open("r+b" if path.exists() else "w+b", buffering=0)
@@ -128,21 +129,29 @@ class Journal:
             self._end += len(whole)
             self._unflushed += whole
 
+    @property
+    def unflushed(self) -> bool:
+        """There are lines that may not be on disk yet."""
+        return bool(self._unflushed)
+
     def flush(self) -> None:
-        """All that was written is on disk when this returns. If it raises, try again: a system may forget what it could not put
-        on disk, so that the lines are then written anew, in their place."""
-        with self._lock:
-            if not self._unflushed:
+        """All that was written is on disk when this returns; others may write meanwhile. If it raises, try again: a system may
+        forget what it could not put on disk, so that the lines are then written anew, in their place."""
+        with self._flushing:
+            n_bytes = len(self._unflushed)
+            if n_bytes == 0:
                 return
             try:
                 os.fsync(self._file.fileno())
             except OSError:
-                with contextlib.suppress(OSError):
-                    self._file.seek(self._end - len(self._unflushed))
-                    self._file.write(self._unflushed)
-                self._file.seek(self._end)
+                with self._lock:
+                    with contextlib.suppress(OSError):
+                        self._file.seek(self._end - len(self._unflushed))
+                        self._file.write(self._unflushed)
+                    self._file.seek(self._end)
                 raise
-            self._unflushed = bytearray()
+            with self._lock:
+                del self._unflushed[:n_bytes]
 
     def _cut(self) -> None:
         """Nothing stands behind the last whole line."""

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from fedloom.deployment.coded import Bytes, Wire
 from fedloom.deployment.letters import BadLetter, Letter
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import Identity
+from fedloom.deployment.short import Short
 from fedloom.deployment.store import Store
 from fedloom.deployment.transport import Refusal
 
@@ -38,7 +40,7 @@ class Keeping:
         self.name, self.store, self.log, self.wire, self._find = name, store, log, wire, find
         self._writing = asyncio.Lock()
         self._written: dict[str, Bytes] = {}  # the last messages that models were sent down in
-        self._changed = asyncio.Condition()
+        self._changed, self._short = asyncio.Condition(), Short()
         self.merged: deque[str] = deque(maxlen=MOST_MERGED)
 
     async def handle(self, who: Identity, letter: Letter) -> Letter:
@@ -105,7 +107,7 @@ class Keeping:
 
     async def keep(self, name: str, array: NDArray[Any]) -> None:
         """Keep a value and tell those who wait for it."""
-        await asyncio.to_thread(self.store.put, name, array)
+        await self._short.do("write", partial(self.store.put, name, array))
         await self.stir()
 
     async def hold(self, name: str, array: NDArray[Any]) -> None:
@@ -114,7 +116,7 @@ class Keeping:
         await self.stir()
 
     async def saved(self, *names: str) -> None:
-        """Until these are on disk."""
+        """Until these are on disk; others are answered meanwhile, as they may wait for these very values."""
         await asyncio.gather(*(asyncio.to_thread(self.store.save, name) for name in names))
 
     async def stir(self) -> None:

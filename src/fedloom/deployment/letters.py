@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from fedloom.gate import json_text
 from fedloom.gate.words import Refused, shown
 
-VERSION = 1
+VERSION = 2
 """Of the protocol that this program speaks best."""
-OLDEST = 1
+OLDEST = 2
 """The oldest that it still understands."""
 MAGIC = b"FLM1"
 MOST_HEADER = 4 << 20
@@ -73,6 +73,11 @@ class Letter:
 
 def encode(letter: Letter) -> bytes:
     """The bytes of a letter."""
+    return b"".join(encoded(letter))
+
+
+def encoded(letter: Letter) -> list[bytes | memoryview]:
+    """The bytes of a letter in pieces; arrays are not copied."""
     arrays = {name: np.ascontiguousarray(a, a.dtype.newbyteorder("<")) for name, a in letter.arrays.items()}
     for name, array in arrays.items():
         if array.dtype.str not in TYPES:
@@ -86,10 +91,10 @@ def encode(letter: Letter) -> bytes:
         allow_nan=False,
         separators=(",", ":"),
     ).encode()
-    return b"".join([_PREFIX.pack(MAGIC, len(header)), header, *(a.tobytes() for a in arrays.values())])
+    return [_PREFIX.pack(MAGIC, len(header)), header, *(a.data for a in arrays.values())]
 
 
-def decode(data: bytes, most: int) -> Letter:
+def decode(data: bytes | memoryview, most: int) -> Letter:
     """The letter that these bytes are, if they are at most `most`.
 
     >>> decode(encode(Letter("put", {"name": "m-1"}, {"row": np.zeros(2, np.float32)})), 1000).arrays["row"]
@@ -104,7 +109,7 @@ def decode(data: bytes, most: int) -> Letter:
         raise BadLetter(f"a letter begins with {MAGIC!r}, this with {magic!r}")
     if length > MOST_HEADER or _PREFIX.size + length > len(data):
         raise BadLetter(f"a letter of {len(data)} bytes cannot have a header of {length}")
-    kind, fields, specs = _header(data[_PREFIX.size : _PREFIX.size + length])
+    kind, fields, specs = _header(bytes(data[_PREFIX.size : _PREFIX.size + length]))
     arrays: dict[str, NDArray[Any]] = {}
     at = _PREFIX.size + length
     for spec in specs:

@@ -1,4 +1,6 @@
-"""Letters over gRPC with mutual TLS. One call, bytes in and bytes out: all that is said stands in letters.
+"""Letters over gRPC with mutual TLS: bytes in and bytes out, all that is said stands in letters. They go over a stream for every
+pair of nodes (streams.py); only the first, by which versions of the protocol are agreed on, and questions from outside are calls
+of their own.
 
 Channels and servers are closed by whoever opened them (`async with`), also on the way out of an error: a channel that is left to
 the garbage collector can hang the end of a process.
@@ -7,8 +9,9 @@ the garbage collector can hang the end of a process.
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
 
 os.environ.setdefault(
     "GRPC_VERBOSITY", "ERROR"
@@ -18,13 +21,15 @@ import grpc
 import grpc.aio
 
 from fedloom.deployment.certificates import Credentials, fingerprint, who_is
-from fedloom.deployment.letters import BadLetter, Letter, encode
+from fedloom.deployment.letters import BadLetter, Letter, encode, encoded
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import Identity
+from fedloom.deployment.streams import Asking, Ended, Piece, answering, called, n_bytes
 from fedloom.deployment.took import Traffic
 from fedloom.deployment.transport import LATER, Desk, RefusedBy, Unreachable, answer, opened
 
-CALL = "/fedloom/letter"
+CALL, STREAM = "/fedloom/letter", "/fedloom/letters"
+ALONE = ("hello", "status")
 SLACK = 1 << 20  # bytes that gRPC lets through beyond what a letter may have, so that our own refusal is logged
 HANDSHAKE_MS = 5000
 ALIVE_MS = 15_000
@@ -49,6 +54,7 @@ class GrpcLink:
             credentials.authority, credentials.key, credentials.certificate
         )
         self._channels: dict[str, grpc.aio.Channel] = {}
+        self._streams: dict[str, Asking] = {}
         self._left: set[asyncio.Task[None]] = set()  # channels that are being closed
 
     async def __aenter__(self) -> "GrpcLink":
@@ -59,6 +65,9 @@ class GrpcLink:
 
     async def close(self) -> None:
         channels, self._channels = self._channels, {}
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            await stream.close()
         for channel in channels.values():
             await channel.close()
         for task in self._left:
@@ -66,23 +75,31 @@ class GrpcLink:
         await asyncio.gather(*self._left, return_exceptions=True)
 
     async def call(self, to: str, letter: Letter, timeout_s: float) -> Letter:
-        channel, data = self._channel(to), encode(letter)
+        channel, pieces = self._channel(to), encoded(letter)
         try:
-            reply = await channel.unary_unary(CALL)(data, timeout=timeout_s)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                self._leave(to, channel, timeout_s)
-            if error.code() in LOST or _is_busy(error):
-                raise Unreachable(f"{to} at {self._addresses[to]}: {error.details()}") from None
-            raise RefusedBy(f"{to} refuses: {error.code().name}, {error.details()}") from None
-        except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:  # the other side, or this one, died meanwhile
-            raise Unreachable(f"{to}: {error}") from None
+            async with asyncio.timeout(timeout_s):
+                reply = await self._asked(to, channel, pieces, alone=letter.kind in ALONE)
+        except TimeoutError:
+            self._leave(to, channel, timeout_s)
+            raise Unreachable(f"{to} at {self._addresses[to]}: no answer in {timeout_s:g} s") from None
+        except Ended as error:
+            if error.code in LOST or _is_busy(error):
+                raise Unreachable(f"{to} at {self._addresses[to]}: {error.why}") from None
+            raise RefusedBy(f"{to} refuses: {error.code.name}, {error.why}") from None
         try:
             came = opened(reply, self._most, to)
-            self._traffic.note(to, letter, len(data), came, len(reply))
+            self._traffic.note(to, letter, n_bytes(pieces), came, len(reply))
             return came
         except BadLetter as error:
             raise RefusedBy(f"{to} has answered with what is no letter: {error}") from None
+
+    async def _asked(self, to: str, channel: Any, pieces: Sequence[Piece], *, alone: bool) -> Piece:
+        """What comes back; Ended if nothing will."""
+        if alone:
+            return await called(channel.unary_unary(CALL), pieces)
+        if to not in self._streams or self._streams[to].ended:
+            self._streams[to] = Asking(channel.stream_stream(STREAM)())
+        return await self._streams[to].ask(pieces)
 
     def _leave(self, to: str, channel: Any, grace_s: float) -> None:
         """Nothing has come for long: the connection may be half open, and the next call makes another. Other calls on it have
@@ -91,6 +108,7 @@ class GrpcLink:
         if not mine:
             return
         del self._channels[to]
+        self._streams.pop(to, None)
         task = asyncio.create_task(channel.close(grace_s))
         self._left.add(task)
         task.add_done_callback(self._left.discard)
@@ -133,7 +151,7 @@ class GrpcServer:
         self._desk, self._run, self._most, self._log, self._revoked = desk, run, most, log, revoked
         self._listen, self._credentials = listen, credentials
         self._prints: dict[bytes, str] = {}
-        self._n_nodes = n_nodes
+        self._most_open = 2 * MOST_CALLS + 16 * n_nodes
         self._open: Counter[str] = Counter()  # calls of each node that are not answered yet
         self.port = 0
 
@@ -148,8 +166,8 @@ class GrpcServer:
             ("grpc.keepalive_timeout_ms", ALIVE_MS),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", ALIVE_MS // 3),
         ]
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=2 * MOST_CALLS + 16 * self._n_nodes)
-        server.add_generic_rpc_handlers((_OneCall(self._answer),))
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=self._most_open)
+        server.add_generic_rpc_handlers((_Calls(self._alone, self._stream),))
         pair = [(self._credentials.key, self._credentials.certificate)]
         secure = grpc.ssl_server_credentials(pair, self._credentials.authority, require_client_auth=True)
         try:
@@ -165,21 +183,56 @@ class GrpcServer:
     async def __aexit__(self, *_: object) -> None:
         await self._server.stop(0)
 
-    async def _answer(self, data: bytes, context: Any) -> bytes:
+    async def _alone(self, data: bytes, context: Any) -> bytes:
+        """A call of its own."""
+        who = await self._let_in(context)
+        if (full := self._take(who)) is not None:
+            return full
         try:
-            who = self._who(context.auth_context())
+            return await self._answer(who, data)
+        finally:
+            self._leave(who)
+
+    async def _stream(self, _: object, context: Any) -> None:
+        """Letter after letter of a node."""
+        who, said = await self._let_in(context), context.auth_context()
+
+        def take() -> bytes | None:
+            self._who(said)  # it may be revoked meanwhile
+            return self._take(who)
+
+        try:
+            await answering(context, take, partial(self._answer, who), partial(self._leave, who))
         except ValueError as error:
-            self._log("refused", who=context.peer(), why=str(error))
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error)[:300])
+            await self._put_out(context, error)
+
+    async def _let_in(self, context: Any) -> Identity:
+        try:
+            return self._who(context.auth_context())
+        except ValueError as error:
+            await self._put_out(context, error)
+
+    async def _put_out(self, context: Any, error: ValueError) -> NoReturn:
+        self._log("refused", who=context.peer(), why=str(error))
+        await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error)[:300])
+        raise AssertionError("an aborted call goes no further")
+
+    def _take(self, who: Identity) -> bytes | None:
+        """Count a call, until `_leave`; or what is said to somebody who has too many open, or if there are too many of all."""
         if self._open[who.name] >= MOST_CALLS:
             why = f"{who.name} has {MOST_CALLS} calls open, and may not have more"
             self._log("refused", who=str(who), why=why)
             return encode(Letter(LATER, {"why": why}))
+        if self._open.total() >= self._most_open:
+            return encode(Letter(LATER, {"why": f"{self._most_open} calls are open, and more are not taken at a time"}))
         self._open[who.name] += 1
-        try:
-            return await answer(self._desk, who, data, self._most, self._log)
-        finally:
-            self._open[who.name] -= 1
+        return None
+
+    def _leave(self, who: Identity) -> None:
+        self._open[who.name] -= 1
+
+    async def _answer(self, who: Identity, data: Piece) -> bytes:
+        return await answer(self._desk, who, data, self._most, self._log)
 
     def _who(self, said: Mapping[str, Any]) -> Identity:
         """Who calls, by its certificate."""
@@ -198,14 +251,17 @@ class GrpcServer:
         return who
 
 
-def _is_busy(error: grpc.aio.AioRpcError) -> bool:
+def _is_busy(error: Ended) -> bool:
     """The other side has more calls than it takes at a time."""
-    return error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED and "oncurrent" in str(error.details())
+    return error.code is grpc.StatusCode.RESOURCE_EXHAUSTED and "oncurrent" in error.why
 
 
-class _OneCall(grpc.GenericRpcHandler):  # type: ignore[misc]
-    def __init__(self, answer: Callable[[bytes, Any], Any]) -> None:
-        self._handler = grpc.unary_unary_rpc_method_handler(answer)
+class _Calls(grpc.GenericRpcHandler):  # type: ignore[misc]
+    def __init__(self, alone: Callable[[bytes, Any], Any], stream: Callable[[object, Any], Any]) -> None:
+        self._handlers = {
+            CALL: grpc.unary_unary_rpc_method_handler(alone),
+            STREAM: grpc.stream_stream_rpc_method_handler(stream),
+        }
 
     def service(self, details: Any) -> Any:
-        return self._handler if details.method == CALL else None
+        return self._handlers.get(details.method)

@@ -1,13 +1,16 @@
 """A node that carries out orders: a device trains, a station merges, a device that heads a cluster does both.
 
-It asks the cloud for orders, carries them out (doing.py), and says so until it is heard. Orders may come twice and at any time.
-All that a node keeps and hands out is in its store (keeping.py).
+It asks the cloud for orders, carries them out (doing.py), and says so until it is heard: with its next question, or at once if it
+waits for the answer to one. Orders may come twice and at any time. All that a node keeps and hands out is in its store
+(keeping.py).
 """
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +31,7 @@ from fedloom.methods import Method
 
 POLL_S = 2.0  # after so long an order that was lost is given again
 ANSWER_S = 15.0  # who asks for orders and has no answer for so long asks over another connection
+SHORT_S = 0.05  # work that is done so soon is told with the next question; one that lasts longer is asked beside
 AGAIN_S = 1.0
 TOLD_S = 3.0  # who cannot be reached for so long is told of
 TOLD_AGAIN_S = 60.0
@@ -59,7 +63,9 @@ class Node:
         self.traffic = Traffic() if traffic is None else traffic
         self.local: Desk = self
         self.revoked: frozenset[str] = frozenset()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by order: until the cloud knows that it is carried out
+        self._done: dict[str, dict[str, Any]] = {}  # by order: what is to be told of it with the next question
+        self._any_done, self._asks = asyncio.Event(), False
         self._life = secrets.token_hex(8)
         self._tell_at_s: dict[str, float] = {}  # who cannot be reached, and when that is told
 
@@ -76,24 +82,45 @@ class Node:
         await self._hello()
         try:
             while True:
-                held = [] if self.name == CLOUD else self.store.names
-                does = sorted(set(self.doing.at_work.values()))
-                fields = {"known": list(self._tasks), "held": held, "does": does, "wait_s": POLL_S, "life": self._life}
-                reply = await until_reached(self, CLOUD, Letter("poll", fields), ANSWER_S)
-                self.store.drop(reply.words("drop"))
+                reply = await self._asked()
                 self.revoked = frozenset(reply.words("revoked"))
                 for order_id in reply.words("withdrawn"):
                     self._stop(order_id)
                 for order in reply.fields["orders"]:
                     if order["id"] not in self._tasks:
                         self._tasks[order["id"]] = asyncio.create_task(self._carry_out(order))
+                await asyncio.sleep(0)  # what is new is begun first
+                self.store.drop(reply.words("drop"))
                 if reply.fields["over"]:
                     self.log("over")
                     return
+                if reply.fields["orders"]:
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(SHORT_S):
+                            await self._any_done.wait()
         finally:
             for task in list(self._tasks.values()):
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _asked(self) -> Letter:
+        """The answer to a question for orders, which tells what is carried out: that is then known to the cloud."""
+        told = list(self._done)
+        fields = {
+            "known": [order_id for order_id in self._tasks if order_id not in self._done],
+            "done": [self._done[order_id] for order_id in told],
+            "held": [] if self.name == CLOUD else self.store.names,
+            "does": sorted(set(self.doing.at_work.values())),
+            "wait_s": POLL_S,
+            "life": self._life,
+        }
+        self._any_done.clear()
+        self._asks = True
+        reply = await until_reached(self, CLOUD, Letter("poll", fields), ANSWER_S)
+        self._asks = False
+        for order_id in told:
+            del self._done[order_id], self._tasks[order_id]
+        return reply
 
     async def call(self, to: str, letter: Letter, timeout_s: float) -> Letter:
         """To another node, or to this one, which like the others answers later if it cannot write now."""
@@ -153,9 +180,13 @@ class Node:
             await asyncio.sleep(AGAIN_S)  # it is perhaps given again
         finally:
             at_work.pop(order["id"], None)
+        took = self.doing.took.pop(order["id"], NOTHING)._replace(carried=self.traffic.take())
+        fields = {"order": order["id"], **took.fields()} | ({} if failed is None else {"failed": failed[:500]})
+        if not self._asks:
+            self._done[order["id"]] = fields
+            self._any_done.set()
+            return
         try:
-            took = self.doing.took.pop(order["id"], NOTHING)._replace(carried=self.traffic.take())
-            fields = {"order": order["id"], **took.fields()} | ({} if failed is None else {"failed": failed[:500]})
             await until_reached(self, CLOUD, Letter("done", fields), CALL_S)
         finally:
             self._tasks.pop(order["id"], None)

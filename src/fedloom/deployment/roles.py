@@ -55,7 +55,7 @@ from fedloom.training.choose import make_engine
 
 OnRound = Callable[[int, dict[str, float | int] | None], None]
 STOPPED = 143  # exit code after SIGTERM or Ctrl-C: it is not over, and goes on when it is started again
-SWITCH_S = 0.001  # a thread that computes lets others answer so often
+SWITCH_S = 0.0005  # a thread that computes lets others answer so often
 FEATURES = 16 << 20  # bytes that a feature may have beyond a model, at the cloud
 LOG, STATE, RECORD, LOCK, OF_GRPC = "log.jsonl", "state", "record", "lock", "grpc.log"
 LOCK_S = 5.0

