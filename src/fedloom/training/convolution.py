@@ -1,8 +1,8 @@
 """Convolutions of 3x3 filters over many channels with fewer multiplications, and images whose channels lie side by side.
 
 Squares of 4x4 outputs go to 36 points, where the sum over channels is one matrix product each, and back (cpp/tiles.cpp): a
-quarter of the multiplications. Results are those of torch's convolution up to rounding, whose error is at most three times as
-large. Steps to the points and back are compiled kernels; the products are torch's.
+quarter of the multiplications. Results are those of torch's convolution up to rounding, whose error is about twice as large.
+Steps to the points and back are compiled kernels; the products are torch's.
 """
 
 import math
@@ -27,7 +27,17 @@ AT_ONCE = 1 << 16  # squares x (inputs + outputs) whose points are worked on tog
 
 # Layers that do not look at how images lie in memory. Types are compared by themselves, as a subclass may do more.
 KNOWN = frozenset(
-    {nn.Sequential, nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.ReLU, nn.MaxPool2d, nn.AvgPool2d}
+    {
+        nn.Sequential,
+        nn.Conv2d,
+        nn.Linear,
+        nn.BatchNorm1d,
+        nn.BatchNorm2d,
+        nn.GroupNorm,
+        nn.ReLU,
+        nn.MaxPool2d,
+        nn.AvgPool2d,
+    }
     | {nn.AdaptiveAvgPool2d, nn.Dropout, nn.Flatten, nn.Identity, MaxPoolByChannels, CounterDropout, Fire, Residual}
 )
 
@@ -66,7 +76,12 @@ def convolve_quickly(model: nn.Module) -> None:
     known = all(type(layer) in KNOWN for layer in model.modules())
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
-            if type(child) is nn.Conv2d and child.padding_mode == "zeros" and not hooked(child) and (known or fits(child)):
+            if (
+                type(child) is nn.Conv2d
+                and child.padding_mode == "zeros"
+                and not hooked(child)
+                and (known or fits(child))
+            ):
                 setattr(parent, name, Convolution(child, kernels, known))
 
 
