@@ -5,8 +5,8 @@
 For every case the same local training of all clients by two workers: `torch` is TorchEngine.train_average, `bare` the
 loop of benchmarks/engine.py with an optimizer. Both are warm before they are timed and are timed in turns, each time another
 first; ratios are medians over turns of the ratio within a turn, with the least and the largest. Results are compared first, to
-1e-6 of the update; with convolutions, which the engine rounds otherwise, to 1e-2, as a nearly tied ReLU may decide either way (with
-dropout the loop draws other numbers, and cannot be compared).
+1e-6 of the update; with convolutions, which the engine rounds otherwise, to 1e-2, as a nearly tied ReLU may decide either way
+(with dropout the loop draws other numbers, and cannot be compared).
 memory: the most that all processes of one way of training have together while they train two times, in a tree of their own;
 pages that are shared count once (PSS), sampled every 20 ms.
 peak: multiply-adds per second over those of torch.mm in float32 with 2 threads, both as benchmarks/engine.py counts them, next

@@ -148,6 +148,15 @@ def test_modules_of_a_user_see_images_as_torch_lays_them(build):
     assert model.first.weight is first.weight and model.first.bias is first.bias
 
 
+def test_a_hook_sees_images_as_torch_lays_them(build):
+    seen = []
+    model = nn.Sequential(conv(), nn.ReLU())
+    model[1].register_forward_hook(lambda layer, x, y: seen.append(y.is_contiguous()))
+    convolve_quickly(model)
+    model(randn(16, 16, 8, 8))
+    assert type(model[0]) is Convolution and seen == [True]
+
+
 def test_hooked_padded_otherwise_and_own_convolutions_are_left_alone(build):
     hooked = conv()
     hooked.register_forward_hook(lambda *_: None)

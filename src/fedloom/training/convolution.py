@@ -27,19 +27,11 @@ AT_ONCE = 1 << 16  # squares x (inputs + outputs) whose points are worked on tog
 
 # Layers that do not look at how images lie in memory. Types are compared by themselves, as a subclass may do more.
 KNOWN = frozenset(
-    {
-        nn.Sequential,
-        nn.Conv2d,
-        nn.Linear,
-        nn.BatchNorm1d,
-        nn.BatchNorm2d,
-        nn.GroupNorm,
-        nn.ReLU,
-        nn.MaxPool2d,
-        nn.AvgPool2d,
-    }
-    | {nn.AdaptiveAvgPool2d, nn.Dropout, nn.Flatten, nn.Identity, MaxPoolByChannels, CounterDropout, Fire, Residual}
-)
+    (
+        nn.Sequential, nn.Identity, nn.Conv2d, nn.Linear, nn.BatchNorm1d, nn.BatchNorm2d, nn.GroupNorm, nn.ReLU, nn.Dropout,
+        nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.Flatten, MaxPoolByChannels, CounterDropout, Fire, Residual,
+    )
+)  # fmt: skip
 
 
 class Convolution(nn.Module):
@@ -71,18 +63,19 @@ class Convolution(nn.Module):
 def convolve_quickly(model: nn.Module) -> None:
     """Exchange convolutions of the model for quick ones, if it has any that gain; hooked ones are left alone."""
     kernels = _kernels.tiles()
-    if kernels is None or not any(type(layer) is nn.Conv2d and fits(layer) for layer in model.modules()):
+    if kernels is None or not any(
+        type(layer) is nn.Conv2d and _plain(layer) and fits(layer) for layer in model.modules()
+    ):
         return
-    known = all(type(layer) in KNOWN for layer in model.modules())
+    known = all(type(layer) in KNOWN and not hooked(layer) for layer in model.modules())
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
-            if (
-                type(child) is nn.Conv2d
-                and child.padding_mode == "zeros"
-                and not hooked(child)
-                and (known or fits(child))
-            ):
+            if type(child) is nn.Conv2d and _plain(child) and (known or fits(child)):
                 setattr(parent, name, Convolution(child, kernels, known))
+
+
+def _plain(layer: nn.Conv2d) -> bool:
+    return layer.padding_mode == "zeros" and not hooked(layer)
 
 
 def fits(layer: nn.Conv2d) -> bool:
