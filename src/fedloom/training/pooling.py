@@ -36,11 +36,12 @@ def pool_by_channels(model: nn.Module) -> None:
     """Exchange every plain nn.MaxPool2d inside the model; types are compared by themselves, as a subclass may do more."""
     for parent in list(model.modules()):
         for name, child in list(parent._modules.items()):
-            if type(child) is nn.MaxPool2d and not child.return_indices and not _hooked(child):
+            if type(child) is nn.MaxPool2d and not child.return_indices and not hooked(child):
                 setattr(parent, name, MaxPoolByChannels(child))
 
 
-def _hooked(layer: nn.Module) -> bool:
+def hooked(layer: nn.Module) -> bool:
+    """Whether somebody looks at what goes into it or comes out."""
     return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
 
 

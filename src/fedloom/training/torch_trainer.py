@@ -16,6 +16,7 @@ from torch import nn
 from fedloom.training import losses
 from fedloom.training import rows as model_rows
 from fedloom.training.batches import batches
+from fedloom.training.convolution import convolve_quickly
 from fedloom.training.devices import seed_generator
 from fedloom.training.dropout import dropout_key, use_counters
 from fedloom.training.engine import Task
@@ -38,6 +39,7 @@ class Trainer:
         relu_in_place(self.model)
         if device == "cpu":
             pool_by_channels(self.model)
+            convolve_quickly(self.model)
         self.dropouts = use_counters(self.model)
         self.row = model_rows.bind(self.model)
         self._tensors = [tensor for _, tensor in model_rows.tensors(self.model)]
