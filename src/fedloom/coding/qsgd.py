@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from fedloom import _check
 from fedloom._random import bits_in_blocks
 from fedloom.coding.buckets import in_buckets, n_buckets, spread
-from fedloom.coding.interface import Row, check_count, checked, floats_from, floats_to, opened
+from fedloom.coding.interface import LARGEST, Row, check_count, floats_from, floats_to, in_bounds, opened, shaped
 from fedloom.coding.packing import n_packed, packed, unpacked
 from fedloom.gate import Refused
 
 MOST_BITS = 16
 SMALLEST = 2.0**-96  # 2^30 / m must be a float32
-BLOCK = 65536  # values at a time, whose intermediate results stay in the cache
+BLOCK = 32768  # values at a time, whose intermediate results stay in the cache
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -84,15 +84,18 @@ class QSGD:
 
     def _quantised(self, row: Row, key: int) -> tuple[Codes, Row]:
         """c (P,) and m of every bucket, a block of buckets at a time."""
-        row = checked(row)
+        row = shaped(row)
         n, width = len(row), min(self.bucket, len(row))
         block = max(2, BLOCK // width // 2 * 2) * width
         codes: Codes = np.empty(n, dtype=np.uint8 if self.bits <= 8 else np.uint16)
         largest = np.empty(n_buckets(n, width), dtype=np.float32)
         for begun, draws in zip(range(0, n, block), bits_in_blocks(key, n, block)):
             values = in_buckets(row[begun : begun + block], width)
+            most = _largest(values)
+            if not most.max() <= LARGEST:
+                in_bounds("a row to be coded", row)
             first = begun // width
-            largest[first : first + len(values)] = most = _largest(values)
+            largest[first : first + len(values)] = most
             codes[begun : begun + block] = self._places(values, most, draws)
         return codes, largest
 
@@ -109,13 +112,21 @@ class QSGD:
         return np.clip(fixed, 0, self._last, out=fixed)  # m itself may be rounded up
 
     def _points(self, codes: Codes, largest: Row) -> Row:
-        """v' (P,)."""
-        row = codes.astype(np.float32)
-        row -= np.float32(self._last / 2)
-        return spread(row, largest * np.float32(2 / self._last), self.bucket)
+        """v' (P,), a block of buckets at a time."""
+        n, width = len(codes), min(self.bucket, len(codes))
+        block = max(1, BLOCK // width) * width
+        row = np.empty(n, dtype=np.float32)
+        scale = largest * np.float32(2 / self._last)
+        for begun in range(0, n, block):
+            part = row[begun : begun + block]
+            part[...] = codes[begun : begun + block]
+            part -= np.float32(self._last / 2)
+            spread(part, scale[begun // width : (begun + block) // width], width)
+        return row
 
 
 def _largest(values: Row) -> Row:
-    """m of every bucket."""
-    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+    """m of every bucket. Magnitudes have the same order as their bits as whole numbers, of which the largest is found sooner; NaN
+    is larger than all of them."""
+    largest = (values.view(np.uint32) & np.uint32(0x7FFFFFFF)).max(axis=1).view(np.float32)
     return np.where(largest < SMALLEST, np.float32(0), largest)
