@@ -51,12 +51,15 @@ def unpacked(data: memoryview, n: int, bits: int) -> Whole:
         if values.itemsize == 1 and width < 8:
             _add_few_bits(values, data[begun:end], done, width)
         elif width < 8:
-            plane = np.zeros(n, dtype=np.uint8)
-            _add_few_bits(plane, data[begun:end], 0, width)
-            values |= plane.astype(kind) << done
+            few = np.zeros(n, dtype=np.uint8)
+            _add_few_bits(few, data[begun:end], 0, width)
+            values |= few.astype(kind) << done
         else:
-            whole = np.frombuffer(data[begun:end], dtype=f"<u{width // 8}").astype(kind)
-            values = whole if done == 0 else values | whole << done
+            plane = np.frombuffer(data[begun:end], dtype=f"<u{width // 8}").astype(kind)
+            if done == 0:
+                values = plane
+            else:
+                values |= plane << done
         begun, done = end, done + width
     return values
 

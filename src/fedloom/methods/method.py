@@ -18,6 +18,7 @@ from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
 from fedloom.mixing import by_steps, mean_of_aggregators
 from fedloom.mixing.merges import CloudLinear, Linear, MergeCloud, MergeEdge, Rows
+from fedloom.mixing.robust.by_name import cloud_by_name, edge_by_name
 from fedloom.mixing.weights import Floats
 from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
 from fedloom.training.client_rules import client_rule
@@ -202,8 +203,9 @@ class Method:
     def with_(self, **parts: Any) -> "Method":
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
         coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves.
-        `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `by_steps`: what clients changed is
-        divided by their local steps before it is merged (fedloom.mixing.nova)."""
+        `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `merge_edge` and `merge_cloud` may be
+        the name of a robust rule with its options, "trimmed_mean:share=0.1", which takes the place of the mean. `by_steps`: what
+        clients changed is divided by their local steps before it is merged (fedloom.mixing.nova)."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
         ways = {name: parts.pop(name) for name in CODING if name in parts}
@@ -214,6 +216,10 @@ class Method:
             rule = parts.pop("rule")
             made_rule = client_rule(rule) if isinstance(rule, str) else rule
             parts["local"] = replace(parts.get("local", self.local), rule=made_rule)
+        if isinstance(parts.get("merge_edge"), str):
+            parts["merge_edge"] = edge_by_name(parts["merge_edge"], self.merge_edge)
+        if isinstance(parts.get("merge_cloud"), str):
+            parts["merge_cloud"] = cloud_by_name(parts["merge_cloud"], self.merge_cloud)
         if parts.pop("by_steps", False):
             parts["merge_edge"] = by_steps(parts.get("merge_edge", self.merge_edge))
         return replace(self, **parts)

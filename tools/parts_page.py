@@ -1,0 +1,150 @@
+"""docs/parts.md from the results of tools/parts_study.py: differences to methods as they are, in tables and words.
+
+Every figure is that at equal local steps, where the shortest run of a method and seed has ended. Accuracy in points, costs in
+percent. A difference is told only where its 95 % interval excludes zero.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedloom.record.statistics import Interval, interval, paired
+
+PLAIN = "as it is"
+COSTS = {"time_s": "seconds", "energy_j": "joules", "bytes": "bytes"}
+SMALL = 0.05  # points or percent: what is shown with one decimal as 0.0
+
+Runs = Mapping[str, Mapping[str, Any]]
+
+
+def key(base: str, part: str, seed: int) -> str:
+    """The name of a run among the results."""
+    return f"{base} | {part} | {seed}"
+
+
+def page(runs: Runs, bases: Mapping[str, str], parts: Sequence[str]) -> str:
+    """The page, from the results: bases, methods and the scenarios that they ran on; parts, the plain one among them."""
+    seeds = seeds_of(runs, bases)
+    found = {base: differences(runs, base, parts, seeds) for base in bases}
+    lines = [
+        "# What open parts do",
+        "",
+        "One part of a method is exchanged and all else stays: data, fleet, learning rate, random numbers. A row is the "
+        f"difference that it makes, paired over {len(seeds)} seeds: the mean ± half of the 95 % interval, **bold** where the "
+        "interval excludes zero. All figures are those at equal local steps; accuracy is that of the global model, in points. "
+        "Nothing was tuned: a learning rate that suits the mean need not suit another part. Nobody attacks, no link is noisy.",
+        "",
+        f"`python tools/parts_study.py` makes the {len(runs)} runs and this page; their curves are in `docs/parts.json`. "
+        "About the parts: [merges](merges.md), [server optimisers and client rules](own.md), [coding](coding.md).",
+        "",
+        "## What it comes to",
+        "",
+        *(
+            f"- **{part}**: {in_words({base: of[part] for base, of in found.items() if part in of})}"
+            for part in parts[1:]
+        ),
+        *_left_out(found, parts),
+    ]
+    for base, scenario in bases.items():
+        lines += _section(runs, base, scenario, found[base], seeds)
+    return "\n".join([*lines, ""])
+
+
+def seeds_of(runs: Runs, bases: Mapping[str, str]) -> list[int]:
+    """Those that every method has been run with as it is."""
+    named = {tuple(name.split(" | ")) for name in runs}
+    each = [{int(seed) for base, part, seed in named if (base, part) == (of, PLAIN)} for of in bases]
+    return sorted(set.intersection(*each))
+
+
+def at_equal_steps(runs: Runs, base: str, parts: Sequence[str], seed: int, measure: str) -> dict[str, float]:
+    """Of every part, where the shortest of them has ended."""
+    curves = {part: runs[key(base, part, seed)] for part in parts}
+    steps = min(curve["local_steps"][-1] for curve in curves.values())
+    return {part: float(np.interp(steps, curve["local_steps"], curve[measure])) for part, curve in curves.items()}
+
+
+def differences(runs: Runs, base: str, parts: Sequence[str], seeds: Sequence[int]) -> dict[str, dict[str, Interval]]:
+    """Of every part that was run with all seeds, to the method as it is: accuracy in points, costs in percent."""
+    whole = [part for part in parts if all(key(base, part, seed) in runs for seed in seeds)]
+    values: dict[str, dict[int, dict[str, float]]] = {
+        measure: {seed: at_equal_steps(runs, base, whole, seed, measure) for seed in seeds}
+        for measure in ("accuracy", *COSTS)
+    }
+    out = {}
+    for part in whole[1:]:
+        accuracy = values["accuracy"]
+        points = paired({s: 100 * accuracy[s][part] for s in seeds}, {s: 100 * accuracy[s][PLAIN] for s in seeds})
+        percent = {c: [100 * (values[c][s][part] / values[c][s][PLAIN] - 1) for s in seeds] for c in COSTS}
+        out[part] = {"accuracy": interval(points), **{c: interval(p) for c, p in percent.items()}}
+    return out
+
+
+def in_words(found: Mapping[str, Mapping[str, Interval]]) -> str:
+    """What a part does to accuracy with each method, and to what runs cost."""
+    by_word: dict[str, list[str]] = {}
+    for base, of in found.items():
+        accuracy = of["accuracy"]
+        if _nothing(accuracy):
+            by_word.setdefault("the same accuracy", []).append(base)
+        elif accuracy.excludes():
+            word = "more accurate" if accuracy.mean > 0 else "less accurate"
+            by_word.setdefault(word, []).append(f"{base} ({accuracy.mean:+.1f})")
+        else:
+            by_word.setdefault("no difference in accuracy that the seeds can tell", []).append(base)
+    words = [f"{word} with {_and(names)}" for word, names in by_word.items()]
+    costs = []
+    for cost, name in COSTS.items():
+        means = [of[cost].mean for of in found.values() if of[cost].excludes() and not _nothing(of[cost])]
+        if means:
+            low, high = f"{min(means):+.0f}", f"{max(means):+.0f}"
+            costs.append(f"{name} {low} %" if low == high else f"{name} {low} to {high} %")
+    return "; ".join([*words, ", ".join(costs) if costs else "seconds, joules and bytes as before"]) + "."
+
+
+def _section(
+    runs: Runs, base: str, scenario: str, found: Mapping[str, Mapping[str, Interval]], seeds: Sequence[int]
+) -> list[str]:
+    plain = {m: [at_equal_steps(runs, base, [PLAIN, *found], s, m)[PLAIN] for s in seeds] for m in ("accuracy", *COSTS)}
+    accuracy = interval([100 * x for x in plain["accuracy"]])
+    costs = {cost: float(np.mean(plain[cost])) for cost in COSTS}
+    lines = [
+        *("", f"## {base} on {scenario}", ""),
+        f"As it is: {accuracy.mean:.1f} % ± {accuracy.half:.1f} after {costs['time_s']:,.0f} s, {costs['energy_j']:,.0f} J and "
+        f"{costs['bytes'] / 1e6:,.0f} MB.",
+        *("", "| part | accuracy, points | seconds | joules | bytes |", "|---|---|---|---|---|"),
+    ]
+    for part, of in found.items():
+        cells = [_shown(of["accuracy"], ""), *(_shown(of[cost], " %") for cost in COSTS)]
+        lines.append(f"| {part} | {' | '.join(cells)} |")
+    if "Ditto" in found:
+        ends = [runs[key(base, "Ditto", s)] for s in seeds]
+        own, shared = ([100 * end[name] for end in ends] for name in ("local_by_personal", "local_by_global"))
+        gain = interval([a - b for a, b in zip(own, shared)])
+        lines += [
+            "",
+            f"On the labels that a client has, its personal model of Ditto tells {np.mean(own):.1f} % right at the end, "
+            f"the shared model {np.mean(shared):.1f} %: {_shown(gain, '')} points.",
+        ]
+    return lines
+
+
+def _left_out(found: Mapping[str, Mapping[str, Any]], parts: Sequence[str]) -> list[str]:
+    missing = [f"{part} with {base}" for base, of in found.items() for part in parts[1:] if part not in of]
+    return ["", f"Left out, as they were not run with every seed: {_and(missing)}."] if missing else []
+
+
+def _shown(found: Interval, unit: str) -> str:
+    if _nothing(found):
+        return "the same"
+    text = f"{found.mean:+.1f}{unit}" + ("" if found.half < SMALL else f" ± {found.half:.1f}")
+    return f"**{text}**" if found.excludes() else text
+
+
+def _nothing(found: Interval) -> bool:
+    return abs(found.mean) < SMALL and found.half < SMALL
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
