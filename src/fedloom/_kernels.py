@@ -1,4 +1,4 @@
-"""Compiled kernels of merges, where they were built: the build for this processor, or None.
+"""Compiled kernels of merges and codecs, where they were built: the build for this processor, or None.
 
 They are built as the training engine is, for AVX-512, AVX2 and any processor, and chosen by the same variable:
 FEDLOOM_NATIVE=baseline|avx2|avx512|off. What they compute, numpy and torch compute too, only slower.
@@ -14,7 +14,12 @@ BUILDS = ("avx512", "avx2", "baseline")
 
 def merging() -> ModuleType | None:
     """The kernels of merges; None if there are none, they are switched off, or the processor cannot do what is asked for."""
-    return _build(os.environ.get("FEDLOOM_NATIVE", ""))
+    return _build("mixing._order", os.environ.get("FEDLOOM_NATIVE", ""))
+
+
+def coding() -> ModuleType | None:
+    """The kernels of codecs, in the same way."""
+    return _build("coding._draws", os.environ.get("FEDLOOM_NATIVE", ""))
 
 
 def n_threads() -> int:
@@ -23,17 +28,17 @@ def n_threads() -> int:
 
 
 @cache
-def _build(wanted: str) -> ModuleType | None:
-    if wanted == "off" or (baseline := _module("baseline")) is None:
+def _build(kernels: str, wanted: str) -> ModuleType | None:
+    if wanted == "off" or (order := _module("mixing._order", "baseline")) is None:
         return None
-    best: str = baseline.best_instructions()
+    best: str = order.best_instructions()
     if wanted and (wanted not in BUILDS or BUILDS.index(wanted) < BUILDS.index(best)):
         return None
-    return baseline if (wanted or best) == "baseline" else _module(wanted or best)
+    return _module(kernels, wanted or best)
 
 
-def _module(build: str) -> ModuleType | None:
+def _module(kernels: str, build: str) -> ModuleType | None:
     try:
-        return importlib.import_module(f"fedloom.mixing._order_{build}")
+        return importlib.import_module(f"fedloom.{kernels}_{build}")
     except ImportError:
         return None

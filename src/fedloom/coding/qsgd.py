@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom import _check
-from fedloom._random import bits_in_blocks
+from fedloom import _check, _kernels
+from fedloom._random import bits_in_blocks, state_of
 from fedloom.coding.buckets import in_buckets, n_buckets, spread
 from fedloom.coding.interface import LARGEST, Row, check_count, floats_from, floats_to, in_bounds, opened, shaped
 from fedloom.coding.packing import n_packed, packed, unpacked
@@ -82,26 +82,44 @@ class QSGD:
         """L, the number of the last grid point."""
         return max(1, (1 << self.bits) - 2)
 
+    @property
+    def _fraction(self) -> int:
+        """Bits behind the point: sums in fixed point stay under 2^31."""
+        return 31 - max(2, self.bits)
+
     def _quantised(self, row: Row, key: int) -> tuple[Codes, Row]:
-        """c (P,) and m of every bucket, a block of buckets at a time."""
+        """c (P,) and m of every bucket."""
         row = shaped(row)
         n, width = len(row), min(self.bucket, len(row))
-        block = max(2, BLOCK // width // 2 * 2) * width
         codes: Codes = np.empty(n, dtype=np.uint8 if self.bits <= 8 else np.uint16)
         largest = np.empty(n_buckets(n, width), dtype=np.float32)
+        kernels = _kernels.coding()
+        if kernels is None:
+            good = self._by_blocks(row, key, codes, largest)
+        else:
+            grid = (width, self._last, self._fraction, SMALLEST, LARGEST)
+            good = kernels.grid_points(row, state_of(key), *grid, codes, largest)
+        if not good:
+            in_bounds("a row to be coded", row)
+        return codes, largest
+
+    def _by_blocks(self, row: Row, key: int, codes: Codes, largest: Row) -> bool:
+        """The same with numpy, a block of buckets at a time; whether values are in bounds."""
+        n, width = len(row), min(self.bucket, len(row))
+        block = max(2, BLOCK // width // 2 * 2) * width
         for begun, draws in zip(range(0, n, block), bits_in_blocks(key, n, block)):
             values = in_buckets(row[begun : begun + block], width)
             most = _largest(values)
             if not most.max() <= LARGEST:
-                in_bounds("a row to be coded", row)
+                return False
             first = begun // width
             largest[first : first + len(values)] = most
             codes[begun : begun + block] = self._places(values, most, draws)
-        return codes, largest
+        return True
 
     def _places(self, values: Row, largest: Row, draws: NDArray[np.uint32]) -> NDArray[np.int32]:
         """c of the values (buckets, width), as many of them as there are draws, which are used up."""
-        fraction = 31 - max(2, self.bits)  # bits behind the point: the sum below stays under 2^31
+        fraction = self._fraction
         whole = self._last * 2.0 ** (fraction - 1)
         scale = np.divide(whole, largest, out=np.zeros(len(largest)), where=largest > 0).astype(np.float32)
         fixed = (values * scale[:, None]).astype(np.int32).reshape(-1)[: len(draws)]
