@@ -40,10 +40,7 @@ def page(runs: Runs, bases: Mapping[str, str], parts: Sequence[str]) -> str:
         "",
         "## What it comes to",
         "",
-        *(
-            f"- **{part}**: {in_words({base: of[part] for base, of in found.items() if part in of})}"
-            for part in parts[1:]
-        ),
+        *(f"- **{part}**: {in_words(of)}" for part in parts[1:] if (of := _with_each(found, part))),
         *_left_out(found, parts),
     ]
     for base, scenario in bases.items():
@@ -130,9 +127,17 @@ def _section(
     return lines
 
 
+def _with_each(found: Mapping[str, Mapping[str, Any]], part: str) -> dict[str, Any]:
+    """What a part did to every method that it was run with."""
+    return {base: of[part] for base, of in found.items() if part in of}
+
+
 def _left_out(found: Mapping[str, Mapping[str, Any]], parts: Sequence[str]) -> list[str]:
-    missing = [f"{part} with {base}" for base, of in found.items() for part in parts[1:] if part not in of]
-    return ["", f"Left out, as they were not run with every seed: {_and(missing)}."] if missing else []
+    missing = []
+    for part in parts[1:]:
+        without = [base for base, of in found.items() if part not in of]
+        missing += [part if len(without) == len(found) else f"{part} with {_and(without)}"] if without else []
+    return ["", f"Left out, as they were not run with every seed: {'; '.join(missing)}."] if missing else []
 
 
 def _shown(found: Interval, unit: str) -> str:
