@@ -63,7 +63,10 @@ def test_the_page_is_what_the_results_give():
 def test_the_results_are_runs_of_the_study_and_enough_to_tell_something():
     runs = json.loads(parts_study.RESULTS.read_text(encoding="utf-8"))
     wanted = {parts_page.key(b, p, s) for b in parts_study.BASES for p in parts_study.PARTS for s in parts_study.SEEDS}
-    assert set(runs) <= wanted and len(parts_page.seeds_of(runs, parts_study.BASES)) >= 3
+    assert set(runs) <= wanted
+    for base in parts_study.BASES:
+        assert len(parts_page.seeds_of(runs, base, parts_page.PLAIN)) >= 3
+        assert parts_page.differences(runs, base, list(parts_study.PARTS))
 
 
 def test_results_are_read_as_they_are_written():
@@ -72,13 +75,13 @@ def test_results_are_read_as_they_are_written():
 
 def test_differences_are_paired_with_their_interval():
     """Points 3, 4, 5: mean 4, deviation 1, t of 2 degrees 4.303: half 4.303 / sqrt(3) = 2.48. Bytes halve in every seed."""
-    assert row_of("new", results()) == "| new | **+4.0 ± 2.5** | the same | the same | **-50.0 %** |"
-    assert row_of("Ditto", results()) == "| Ditto | the same | the same | the same | the same |"
+    assert row_of("new", results()) == "| new | 3 | **+4.0 ± 2.5** | the same | the same | **-50.0 %** |"
+    assert row_of("Ditto", results()) == "| Ditto | 3 | the same | the same | the same | the same |"
 
 
 def test_what_seeds_cannot_tell_is_not_bold_and_said_so():
     runs = results(new=(-0.03, 0.04, 0.05))
-    assert row_of("new", runs).startswith("| new | +2.0 ± 10.8 |")
+    assert row_of("new", runs).startswith("| new | 3 | +2.0 ± 10.8 |")
     wanted = "- **new**: no difference in accuracy that the seeds can tell with one and two; bytes -50 %."
     assert words_of("new", runs) == wanted
 
@@ -96,10 +99,15 @@ def test_words_group_methods_by_what_a_part_does_to_them():
 
 
 def test_two_seeds_tell_nothing():
-    runs = results(new=(0.03, 0.031), n_seeds=2)
-    assert "**" not in row_of("new", runs) and "no difference in accuracy that the seeds can tell" in words_of(
-        "new", runs
-    )
+    text = page(results(new=(0.03, 0.031), n_seeds=2))
+    assert "Left out, as they were run with fewer than 3 seeds: new; Ditto." in text
+
+
+def test_each_part_is_paired_over_the_seeds_that_it_has():
+    runs = results(new=(0.03, 0.04, 0.05, 0.06), n_seeds=4)
+    del runs["one | new | 0"], runs[f"two | {parts_page.PLAIN} | 3"]
+    rows = [line for line in page(runs) if line.startswith("| new |")]
+    assert rows[0].startswith("| new | 3 | **+5.0 ± 2.5** |") and rows[1].startswith("| new | 3 | **+4.0 ± 2.5** |")
 
 
 def test_figures_are_those_where_the_shortest_run_of_a_method_and_seed_has_ended():
@@ -107,7 +115,7 @@ def test_figures_are_those_where_the_shortest_run_of_a_method_and_seed_has_ended
     runs = results()
     for seed in range(3):
         runs[f"one | new | {seed}"] = a_run(1.0, 8e6, steps=200)
-    assert row_of("new", runs) == "| new | -1.0 ± 2.5 | **-50.0 %** | **-50.0 %** | **+100.0 %** |"
+    assert row_of("new", runs) == "| new | 3 | -1.0 ± 2.5 | **-50.0 %** | **-50.0 %** | **+100.0 %** |"
 
 
 def test_personal_models_are_held_against_the_shared_one():
@@ -117,16 +125,16 @@ def test_personal_models_are_held_against_the_shared_one():
     ) in page(results())
 
 
-def test_a_part_that_lacks_a_seed_is_left_out_and_named():
+def test_a_part_that_lacks_seeds_is_left_out_and_named():
     runs = results()
     del runs["two | Ditto | 1"]
     text = page(runs)
-    assert "Left out, as they were not run with every seed: Ditto with two." in text
+    assert "Left out, as they were run with fewer than 3 seeds: Ditto with two." in text
     assert sum(line.startswith("| Ditto |") for line in text) == 1
     assert sum(line.startswith("| new |") for line in text) == 2
     assert words_of("Ditto", runs) == "- **Ditto**: the same accuracy with one; seconds, joules and bytes as before."
     del runs["one | Ditto | 1"], runs["one | new | 2"]
-    assert "Left out, as they were not run with every seed: new with one; Ditto." in page(runs)
+    assert "Left out, as they were run with fewer than 3 seeds: new with one; Ditto." in page(runs)
     assert not any(line.startswith("- **Ditto**") for line in page(runs))
 
 

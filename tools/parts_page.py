@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.record.statistics import Interval, interval, paired
+from fedloom.record.statistics import LEAST, Interval, interval
 
 PLAIN = "as it is"
 COSTS = {"time_s": "seconds", "energy_j": "joules", "bytes": "bytes"}
@@ -25,13 +25,12 @@ def key(base: str, part: str, seed: int) -> str:
 
 def page(runs: Runs, bases: Mapping[str, str], parts: Sequence[str]) -> str:
     """The page, from the results: bases, methods and the scenarios that they ran on; parts, the plain one among them."""
-    seeds = seeds_of(runs, bases)
-    found = {base: differences(runs, base, parts, seeds) for base in bases}
+    found = {base: differences(runs, base, parts) for base in bases}
     lines = [
         "# What open parts do",
         "",
         "One part of a method is exchanged and all else stays: data, fleet, learning rate, random numbers. A row is the "
-        f"difference that it makes, paired over {len(seeds)} seeds: the mean ± half of the 95 % interval, **bold** where the "
+        "difference that it makes, paired over so many seeds: the mean ± half of the 95 % interval, **bold** where the "
         "interval excludes zero. All figures are those at equal local steps; accuracy is that of the global model, in points. "
         "Nothing was tuned: a learning rate that suits the mean need not suit another part. Nobody attacks, no link is noisy.",
         "",
@@ -44,37 +43,37 @@ def page(runs: Runs, bases: Mapping[str, str], parts: Sequence[str]) -> str:
         *_left_out(found, parts),
     ]
     for base, scenario in bases.items():
-        lines += _section(runs, base, scenario, found[base], seeds)
+        lines += _section(runs, base, scenario, found[base])
     return "\n".join([*lines, ""])
 
 
-def seeds_of(runs: Runs, bases: Mapping[str, str]) -> list[int]:
-    """Those that every method has been run with as it is."""
+def seeds_of(runs: Runs, base: str, part: str) -> list[int]:
+    """Those that a method has been run with both as it is and with a part."""
     named = {tuple(name.split(" | ")) for name in runs}
-    each = [{int(seed) for base, part, seed in named if (base, part) == (of, PLAIN)} for of in bases]
-    return sorted(set.intersection(*each))
+    return sorted(int(s) for b, p, s in named if (b, p) == (base, part) and (base, PLAIN, s) in named)
 
 
-def at_equal_steps(runs: Runs, base: str, parts: Sequence[str], seed: int, measure: str) -> dict[str, float]:
-    """Of every part, where the shortest of them has ended."""
-    curves = {part: runs[key(base, part, seed)] for part in parts}
-    steps = min(curve["local_steps"][-1] for curve in curves.values())
-    return {part: float(np.interp(steps, curve["local_steps"], curve[measure])) for part, curve in curves.items()}
+def at_equal_steps(runs: Runs, base: str, part: str, seed: int, measure: str) -> float:
+    """Where the shortest of the runs of a method and seed has ended."""
+    same = [found for name, found in runs.items() if name.startswith(f"{base} | ") and name.endswith(f" | {seed}")]
+    found = runs[key(base, part, seed)]
+    return float(np.interp(min(run["local_steps"][-1] for run in same), found["local_steps"], found[measure]))
 
 
-def differences(runs: Runs, base: str, parts: Sequence[str], seeds: Sequence[int]) -> dict[str, dict[str, Interval]]:
-    """Of every part that was run with all seeds, to the method as it is: accuracy in points, costs in percent."""
-    whole = [part for part in parts if all(key(base, part, seed) in runs for seed in seeds)]
-    values: dict[str, dict[int, dict[str, float]]] = {
-        measure: {seed: at_equal_steps(runs, base, whole, seed, measure) for seed in seeds}
-        for measure in ("accuracy", *COSTS)
-    }
+def differences(runs: Runs, base: str, parts: Sequence[str]) -> dict[str, dict[str, Interval]]:
+    """Of every part that was run with enough seeds, to the method as it is: accuracy in points, costs in percent."""
     out = {}
-    for part in whole[1:]:
-        accuracy = values["accuracy"]
-        points = paired({s: 100 * accuracy[s][part] for s in seeds}, {s: 100 * accuracy[s][PLAIN] for s in seeds})
-        percent = {c: [100 * (values[c][s][part] / values[c][s][PLAIN] - 1) for s in seeds] for c in COSTS}
-        out[part] = {"accuracy": interval(points), **{c: interval(p) for c, p in percent.items()}}
+    for part in parts[1:]:
+        seeds = seeds_of(runs, base, part)
+        if len(seeds) < LEAST:
+            continue
+        pairs = {
+            measure: [[at_equal_steps(runs, base, p, s, measure) for p in (part, PLAIN)] for s in seeds]
+            for measure in ("accuracy", *COSTS)
+        }
+        points = [100 * (new - plain) for new, plain in pairs["accuracy"]]
+        percent = {cost: [100 * (new / plain - 1) for new, plain in pairs[cost]] for cost in COSTS}
+        out[part] = {"accuracy": interval(points), **{cost: interval(p) for cost, p in percent.items()}}
     return out
 
 
@@ -100,23 +99,22 @@ def in_words(found: Mapping[str, Mapping[str, Interval]]) -> str:
     return "; ".join([*words, ", ".join(costs) if costs else "seconds, joules and bytes as before"]) + "."
 
 
-def _section(
-    runs: Runs, base: str, scenario: str, found: Mapping[str, Mapping[str, Interval]], seeds: Sequence[int]
-) -> list[str]:
-    plain = {m: [at_equal_steps(runs, base, [PLAIN, *found], s, m)[PLAIN] for s in seeds] for m in ("accuracy", *COSTS)}
+def _section(runs: Runs, base: str, scenario: str, found: Mapping[str, Mapping[str, Interval]]) -> list[str]:
+    seeds = seeds_of(runs, base, PLAIN)
+    plain = {m: [at_equal_steps(runs, base, PLAIN, s, m) for s in seeds] for m in ("accuracy", *COSTS)}
     accuracy = interval([100 * x for x in plain["accuracy"]])
     costs = {cost: float(np.mean(plain[cost])) for cost in COSTS}
     lines = [
         *("", f"## {base} on {scenario}", ""),
         f"As it is: {accuracy.mean:.1f} % ± {accuracy.half:.1f} after {costs['time_s']:,.0f} s, {costs['energy_j']:,.0f} J and "
-        f"{costs['bytes'] / 1e6:,.0f} MB.",
-        *("", "| part | accuracy, points | seconds | joules | bytes |", "|---|---|---|---|---|"),
+        f"{costs['bytes'] / 1e6:,.0f} MB ({len(seeds)} seeds).",
+        *("", "| part | seeds | accuracy, points | seconds | joules | bytes |", "|---|---|---|---|---|---|"),
     ]
     for part, of in found.items():
         cells = [_shown(of["accuracy"], ""), *(_shown(of[cost], " %") for cost in COSTS)]
-        lines.append(f"| {part} | {' | '.join(cells)} |")
+        lines.append(f"| {part} | {of['accuracy'].n} | {' | '.join(cells)} |")
     if "Ditto" in found:
-        ends = [runs[key(base, "Ditto", s)] for s in seeds]
+        ends = [runs[key(base, "Ditto", s)] for s in seeds_of(runs, base, "Ditto")]
         own, shared = ([100 * end[name] for end in ends] for name in ("local_by_personal", "local_by_global"))
         gain = interval([a - b for a, b in zip(own, shared)])
         lines += [
@@ -137,7 +135,7 @@ def _left_out(found: Mapping[str, Mapping[str, Any]], parts: Sequence[str]) -> l
     for part in parts[1:]:
         without = [base for base, of in found.items() if part not in of]
         missing += [part if len(without) == len(found) else f"{part} with {_and(without)}"] if without else []
-    return ["", f"Left out, as they were not run with every seed: {'; '.join(missing)}."] if missing else []
+    return ["", f"Left out, as they were run with fewer than {LEAST} seeds: {'; '.join(missing)}."] if missing else []
 
 
 def _shown(found: Interval, unit: str) -> str:
