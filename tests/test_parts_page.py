@@ -79,6 +79,16 @@ def test_differences_are_paired_with_their_interval():
     assert row_of("Ditto", results()) == "| Ditto | 3 | the same | the same | the same | the same |"
 
 
+def test_what_is_shown_as_no_percent_is_no_word():
+    """Bytes less by 0.4 %, in every seed: in the table, and as before in words."""
+    runs = results()
+    for seed in range(3):
+        runs[f"one | new | {seed}"]["bytes"] = [0, 1.992e6]
+        del runs[f"two | new | {seed}"]
+    assert row_of("new", runs).endswith("| **-0.4 %** |")
+    assert words_of("new", runs).endswith("; seconds, joules and bytes as before.")
+
+
 def test_what_seeds_cannot_tell_is_not_bold_and_said_so():
     runs = results(new=(-0.03, 0.04, 0.05))
     assert row_of("new", runs).startswith("| new | 3 | +2.0 ± 10.8 |")

@@ -34,7 +34,7 @@ def page(runs: Runs, bases: Mapping[str, str], parts: Sequence[str]) -> str:
         "interval excludes zero. All figures are those at equal local steps; accuracy is that of the global model, in points. "
         "Nothing was tuned: a learning rate that suits the mean need not suit another part. Nobody attacks, no link is noisy.",
         "",
-        f"`python tools/parts_study.py` makes the {len(runs)} runs and this page; their curves are in `docs/parts.json`. "
+        f"`python tools/parts_study.py` makes the runs and this page; the curves of all {len(runs)} are in `docs/parts.json`. "
         "About the parts: [merges](merges.md), [server optimisers and client rules](own.md), [coding](coding.md).",
         "",
         "## What it comes to",
@@ -92,7 +92,7 @@ def in_words(found: Mapping[str, Mapping[str, Interval]]) -> str:
     words = [f"{word} with {_and(names)}" for word, names in by_word.items()]
     costs = []
     for cost, name in COSTS.items():
-        means = [of[cost].mean for of in found.values() if of[cost].excludes() and not _nothing(of[cost])]
+        means = [of[cost].mean for of in found.values() if of[cost].excludes() and abs(of[cost].mean) >= 0.5]
         if means:
             low, high = f"{min(means):+.0f}", f"{max(means):+.0f}"
             costs.append(f"{name} {low} %" if low == high else f"{name} {low} to {high} %")
