@@ -17,7 +17,7 @@ NETWORK := $(VENV)/.network
 install: $(READY)
 setup: $(READY) $(TOOLS)
 
-NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/* src/fedloom/mixing/cpp/*)
+NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/* src/fedloom/mixing/cpp/* src/fedloom/coding/cpp/*)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -131,13 +131,15 @@ sanitize: setup
 	$(BIN)/cmake --build $(SANITIZED)
 	@set -e; \
 	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(os.path.dirname(m.__file__)))"); \
-	put() { cp $$1/_native_*.so $$1/_tiles_*.so $$home/training; cp $$1/_order_*.so $$home/mixing; }; \
-	mkdir -p build/plain; cp $$home/training/_native_*.so $$home/training/_tiles_*.so $$home/mixing/_order_*.so build/plain; \
+	put() { cp $$1/_native_*.so $$1/_tiles_*.so $$home/training; cp $$1/_order_*.so $$home/mixing; cp $$1/_draws_*.so $$home/coding; }; \
+	mkdir -p build/plain; cp $$home/training/_native_*.so $$home/training/_tiles_*.so $$home/mixing/_order_*.so $$home/coding/_draws_*.so \
+		build/plain; \
 	trap "put build/plain" EXIT; \
 	put $(SANITIZED); \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \
 		UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-		$(BIN)/python -m pytest -q -p no:xdist tests/training tests/mixing/test_order.py -k "native or choice or dropout or order or convolution"
+		$(BIN)/python -m pytest -q -p no:xdist tests/training tests/mixing/test_order.py tests/coding/test_draws.py \
+		-k "native or choice or dropout or order or convolution or draws"
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

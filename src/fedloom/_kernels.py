@@ -1,4 +1,4 @@
-"""Compiled kernels of merges and of large convolutions, where they were built: the build for this processor, or None.
+"""Compiled kernels of merges, codecs and large convolutions, where they were built: the build for this processor, or None.
 
 They are built as the training engine is, for AVX-512, AVX2 and any processor, and chosen by the same variable:
 FEDLOOM_NATIVE=baseline|avx2|avx512|off. What they compute, numpy and torch compute too, only slower.
@@ -22,6 +22,11 @@ def tiles() -> ModuleType | None:
     return _build("training._tiles", os.environ.get("FEDLOOM_NATIVE", ""))
 
 
+def coding() -> ModuleType | None:
+    """The kernels of codecs, in the same way."""
+    return _build("coding._draws", os.environ.get("FEDLOOM_NATIVE", ""))
+
+
 def n_threads() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -29,9 +34,9 @@ def n_threads() -> int:
 
 @cache
 def _build(kernels: str, wanted: str) -> ModuleType | None:
-    if wanted == "off" or (baseline := _module("mixing._order", "baseline")) is None:
+    if wanted == "off" or (order := _module("mixing._order", "baseline")) is None:
         return None
-    best: str = baseline.best_instructions()
+    best: str = order.best_instructions()
     if wanted and (wanted not in BUILDS or BUILDS.index(wanted) < BUILDS.index(best)):
         return None
     return _module(kernels, wanted or best)

@@ -71,6 +71,11 @@ def normals_of(key: int, n: int) -> Floats:
     return np.random.Generator(np.random.Philox(key)).standard_normal(n)
 
 
+def state_of(key: int) -> NDArray[np.uint64]:
+    """The state (4,) of SFC64 by a key: for kernels that draw bits_of(key, n) themselves."""
+    return np.asarray(np.random.SFC64(key).state["state"]["state"], dtype=np.uint64)
+
+
 def uniform_of(seed: int, purpose: str, who: NDArray[np.int64], *counters: int) -> Floats:
     """One number in (0, 1) for each of `who` (m,), devices or cells, in the shape of `who`.
 

@@ -42,6 +42,28 @@ def here(tmp_path, small):
     return tmp_path
 
 
+def test_options_of_a_method_may_be_settings(typed):
+    plain = typed("run", "small.yaml", "--dry-run", "--json", "-m", "hhfl:up=topk:up.share=0.1")
+    as_settings = ("--set", "method.up=topk", "--set", "training.lr=0.2", "--set", "method.up.share=0.1")
+    found = typed("run", "small.yaml", "--dry-run", "--json", "-m", "hhfl", *as_settings)
+    assert found[0] == 0 and json.loads(found[1])["final"] == json.loads(plain[1])["final"]
+    usual = typed("run", "small.yaml", "--dry-run", "--json", "-m", "hhfl")
+    assert json.loads(usual[1])["final"]["bytes"] > json.loads(found[1])["final"]["bytes"]
+    code, _, said = typed("run", "small.yaml", "--dry-run", "-m", "hhfl", "--set", "method.upp=topk")
+    assert code == 2 and "option 'upp=topk' of method hhfl is not known" in said
+
+
+def test_settings_of_methods_go_to_every_method_that_is_compared(typed):
+    code, said, _ = typed(
+        *("compare", "small.yaml", "-m", "hhfl,fedavg", "--seeds", "1", "--jobs", "1", "--json"),
+        *("--set", "method.down=float16", "--set", "training.cloud_rounds=1"),
+    )
+    assert code == 0 and [row["method"] for row in json.loads(said)["rows"]] == [
+        "hhfl:down=float16",
+        "fedavg:down=float16",
+    ]
+
+
 def test_help_is_quick_because_nothing_heavy_is_imported(here):
     heavy = ("torch", "numpy", "polars", "pydantic", "plotly")
     code = f"import sys, fedloom.cli.app; print([m for m in {heavy} if m in sys.modules])"

@@ -38,6 +38,29 @@ def test_what_is_packed_is_unpacked(bits, data):
     assert unpacked(memoryview(message), len(values), bits).tolist() == values
 
 
+@pytest.mark.parametrize("n", [63, 64, 65, 1000])
+@pytest.mark.parametrize("bits", range(1, 17))
+def test_long_rows_are_packed_as_short_ones(bits, n):
+    kind = np.uint8 if bits <= 8 else np.uint16
+    values = np.random.default_rng(n).integers(0, 2**bits, n).astype(kind)
+    message = packed(values, bits)
+    assert message == by_bits(values.tolist(), bits)
+    found = unpacked(memoryview(message), n, bits)
+    assert found.dtype == kind and np.array_equal(found, values)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3, 4, 5, 6, 7])
+def test_a_bit_behind_the_end_is_found_wherever_it_is(bits):
+    """1001 numbers: every bit that no number has, of every plane, set alone."""
+    message = packed(np.zeros(1001, dtype=np.uint8), bits)
+    ones = int.from_bytes(packed(np.full(1001, 2**bits - 1, dtype=np.uint8), bits), "little")
+    unused = [i for i in range(8 * len(message)) if not ones >> i & 1]
+    assert len(unused) == 8 * len(message) - 1001 * bits > 0
+    for i in unused:
+        with pytest.raises(Refused, match=r"bits behind the last of 1,001 numbers of \d bits must be 0"):
+            unpacked(memoryview((1 << i).to_bytes(len(message), "little")), 1001, bits)
+
+
 def test_by_hand():
     assert packed(np.array([1, 0, 1], dtype=np.uint8), 1) == bytes([0b101])
     assert packed(np.array([1, 2, 3, 0, 1], dtype=np.uint8), 2) == bytes([0b01_11_01 & 0xFF, 0b00_10])  # 1, 3, 1 | 2, 0

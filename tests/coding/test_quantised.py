@@ -82,9 +82,19 @@ def test_qsgd_is_its_formulas(seed, bits, bucket, n):
 @pytest.mark.parametrize("bucket", [1, 3, 512, 40_000, 10**9])
 def test_how_many_values_are_worked_on_at_a_time_does_not_matter(bucket, monkeypatch):
     row = np.random.default_rng(4).normal(size=100_001).astype(np.float32)
-    wanted = QSGD(bucket=bucket).encode(row, 3)
+    wanted, arrives = QSGD(bucket=bucket).encode(row, 3), QSGD(bucket=bucket).coded(row, 3)
     monkeypatch.setattr(qsgd, "BLOCK", 5000)
     assert QSGD(bucket=bucket).encode(row, 3) == wanted
+    assert np.array_equal(QSGD(bucket=bucket).decode(wanted, len(row), 3), arrives)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf, 2.0**127])
+def test_a_bad_value_is_named_wherever_it_is(bad):
+    row = np.ones(100_001, dtype=np.float32)
+    row[70_003] = bad
+    for use in (QSGD().encode, QSGD().coded, Float16().encode):
+        with pytest.raises(Refused, match=r"a row to be coded must .* at index 70003$"):
+            use(row, 1)
 
 
 @settings(max_examples=10)

@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom.coding import RandomK, TopK, codec
+from fedloom.coding.largest import largest, where_true
 from fedloom.gate import Refused
 
 few_kinds = st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.5]), min_size=1, max_size=40)
@@ -28,6 +29,44 @@ def test_top_k_of_random_rows(seed, n, share):
     k = max(1, round(share * n))
     sent = TopK(share=share).coded(row, 0) != 0
     assert sent.sum() == k and (k == n or np.abs(row[sent]).min() >= np.abs(row[~sent]).max())
+
+
+def by_sorting(numbers, k):
+    """Where the k largest are; of equal ones the first."""
+    return np.sort(np.argsort(-numbers.astype(np.int64), kind="stable")[:k])
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(1_900, 20_000),
+    share=st.floats(1e-4, 1),
+    kinds=st.sampled_from([3, 900, 2**32]),
+)
+def test_the_largest_of_many_are_those_of_sorting(seed, n, share, kinds):
+    numbers = np.random.default_rng(seed).integers(0, kinds, n).astype(np.uint32)
+    k = max(1, round(share * n))
+    assert np.array_equal(largest(numbers, k), by_sorting(numbers, k))
+
+
+@pytest.mark.parametrize("k", [1, 40, 100, 400, 2_000])
+def test_a_sample_that_misleads_changes_nothing(k):
+    """One of 61 numbers is looked at first: here these are the largest, the smallest, and all there is."""
+    rest = np.random.default_rng(k).integers(100, 10**6, 10_000).astype(np.uint32)
+    for looked_at in (0, 2**32 - 1, np.arange(10_000 // 61 + 1)):
+        numbers = rest.copy()
+        numbers[::61] = looked_at
+        assert np.array_equal(largest(numbers, k), by_sorting(numbers, k))
+    alone = np.zeros(10_000, dtype=np.uint32)
+    alone[::61] = 7
+    assert np.array_equal(largest(alone, k), by_sorting(alone, k))
+
+
+@pytest.mark.parametrize("share", [0, 0.01, 0.03, 0.04, 0.07, 0.1, 0.11, 0.5, 1])
+@pytest.mark.parametrize("n", [1, 7, 10, 60, 1000, 5003])
+def test_where_a_mask_is_true(n, share):
+    mask = np.random.default_rng(n).permutation(n) < round(share * n)
+    assert np.array_equal(where_true(mask), np.flatnonzero(mask))
 
 
 def test_the_message_of_top_k_by_hand():

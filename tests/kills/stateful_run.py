@@ -6,7 +6,6 @@ import signal
 import sys
 from pathlib import Path
 
-from fedloom.mixing import robust
 from fedloom.record.folder import record
 from fedloom.simulator import Simulation, make_method, scenario
 
@@ -17,9 +16,8 @@ from small import for_method
 
 def main(folder: Path, n_batches: int) -> None:
     made, _ = for_method("hhfl", participation=0.7)
-    text = "hhfl:rule=scaffold:up=topk:up.share=0.1"
-    method = make_method(text).with_(merge_edge=robust.at_edge(robust.trimmed_mean(0.25)))
-    simulation = Simulation(scenario(made), method, seed=5, n_workers=2)
+    text = "hhfl:rule=scaffold:up=topk:up.share=0.1:merge_edge=trimmed_mean:merge_edge.share=0.25"
+    simulation = Simulation(scenario(made), make_method(text), seed=5, n_workers=2)
     train, n = simulation.engine.train_with_state, 0
 
     def trained(*arguments):
@@ -31,7 +29,7 @@ def main(folder: Path, n_batches: int) -> None:
         return found
 
     simulation.engine.train_with_state = trained
-    record(simulation, f"{text}, trimmed", folder, resume=True, checkpoint_every_s=0)
+    record(simulation, text, folder, resume=True, checkpoint_every_s=0)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def test_what_noise_would_not_cover_is_refused():
     made["task"] = {"dataset": "fashion-mini", "data_limit": 200, "model": {"kind": "cnn-bn"}}
     with pytest.raises(ValueError, match="of the model's values are not"):
         run(f"hhfl{EDGE}", made=made)
-    with pytest.raises(ValueError, match="write private=client or private=edge before"):
+    with pytest.raises(ValueError, match="level of privacy that is not named; write private=client before"):
         make_method("hhfl:private.clip=1")
     with pytest.raises(ValueError, match="level of privacy"):
         make_method("hhfl:private=cloud")

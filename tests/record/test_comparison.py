@@ -263,6 +263,21 @@ def test_what_methods_save_and_lose_is_shown_against_the_first(tmp_path):
     assert "Against a" in console.export_text()
 
 
+def test_a_long_name_is_folded_and_crowds_no_figure_out(tmp_path):
+    name = "hhfl:rule=scaffold:up=topk:up.share=0.05:merge_edge=trimmed_mean:merge_edge.share=0.2"
+    for seed in range(3):
+        write_run(tmp_path / f"a{seed}", "hhfl", seed, [0.1, 0.70 + seed / 100])
+        write_run(tmp_path / f"b{seed}", name, seed, [0.1, 0.67 + seed / 100])
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(*rich_tables(compare(find_runs([tmp_path]))))
+    text = console.export_text()
+    assert "-3.0 ± 0.0 points" in text and name not in text
+    assert text.count("68.0 ± 2.5") == 3 == text.count("71.0 ± 2.5")  # final, best and at equal steps
+    against = text[text.index("Against hhfl") :].splitlines()
+    begins = [line.split(" ")[0] for line in against if line and line[0] != "─"]
+    assert "".join(begins[3:]).startswith(name)
+
+
 def test_a_curve_that_cannot_be_believed_is_a_warning(tmp_path):
     zigzag = [0.1, 0.3] + [0.5 + 0.05 * (-1) ** k for k in range(20)]
     for seed in range(3):

@@ -24,7 +24,9 @@ ScenarioName = Annotated[
 ]
 Changes = Annotated[
     list[str],
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, e.g. training.lr=0.05. May be repeated."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a setting: training.lr=0.05, or method.up=float16. May be repeated."
+    ),
 ]
 DataFolder = Annotated[Path | None, typer.Option("--from", metavar="DIR", help="Where the dataset's files are.")]
 Ray = Annotated[

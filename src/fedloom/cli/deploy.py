@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fedloom.cli.method_text import with_settings
 from fedloom.cli.show import out
 
 deploy = typer.Typer(help="Cloud, edges and devices as processes, over mutual TLS.", no_args_is_help=True)
@@ -131,6 +132,7 @@ def init(
         write_examples,
     )
 
+    method, changes = with_settings(method, changes)
     wanted = Wanted(
         scenario=scenario,
         method=method,
@@ -211,6 +213,7 @@ def local(
     from fedloom.cli.deploy_local import run_here
     from fedloom.gate.names import folder_name
 
+    method, changes = with_settings(method, changes)
     wanted = Wanted(
         scenario=scenario,
         method=method,

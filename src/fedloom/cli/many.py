@@ -9,6 +9,7 @@ from fedloom.cli.crew import make_here
 from fedloom.cli.ends import Ended, Said, by_what, end_on_sigterm, exit_code
 from fedloom.cli.jobs import Job
 from fedloom.cli.limits import guarded
+from fedloom.cli.method_text import with_settings
 from fedloom.cli.show import notes
 from fedloom.gate.names import folder_name
 from fedloom.record.files import NotWritten, write_whole
@@ -36,7 +37,8 @@ def run_many(
     from fedloom.record.runs import read_run
     from fedloom.simulator import scenario as read_scenario
 
-    chosen = read_scenario(scenario, changes)
+    methods = [with_settings(method, changes)[0] for method in methods]
+    chosen = read_scenario(scenario, with_settings("", changes)[1])
     where = folder or Path("runs") / folder_name(chosen.name)
     _refuse(chosen, methods, seeds, x, target, where)
     file = scenario_file(where, chosen.model_dump_json(indent=1))

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from fedloom.cli.method_text import with_settings
 from fedloom.cli.show import amount, notes, out, seconds
 
 
@@ -88,7 +89,7 @@ def _asked(scenario: str | None, method: str | None, plan: Path | None, changes:
         return plan_to_run(plan, scenario, method, changes)
     if scenario is None:
         raise ValueError("give a scenario (see `fedloom list scenarios`), or a plan with --plan plan.json, or both")
-    name = method or "hierfedavg"
+    name, changes = with_settings(method or "hierfedavg", changes)
     return read_scenario(scenario, changes), make_method(name), name
 
 

@@ -4,6 +4,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from fedloom.cli.method_text import with_settings
+
 
 def plan_to_run(file: Path, scenario: str | None, method: str | None, changes: list[str]) -> tuple[Any, Any, str]:
     """The scenario of a plan (or another one's data, model and learning, with the plan's fleet and periods), the method with
@@ -20,5 +22,6 @@ def plan_to_run(file: Path, scenario: str | None, method: str | None, changes: l
     if scenario is not None:
         content = with_plan(read_scenario(scenario).model_dump(mode="json", exclude_none=True), planned.scenario)
     name = method or (planned.method if planned.method in METHODS else "geographic")
+    name, changes = with_settings(name, changes)
     digest = hashlib.sha256(repr(planned.clusters.head).encode()).hexdigest()[:8]
     return read_scenario(content, changes), method_of(name, planned.clusters), f"{name} by plan {digest}"

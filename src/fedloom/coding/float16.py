@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from fedloom.coding.interface import Row, check_count, checked, in_bounds, opened
 
-MOST = np.float32(65504.0).view(np.uint32)
-LEAST_NORMAL = np.float32(2.0**-14).view(np.uint32)
+FLOATS = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)  # of every half
+MAGNITUDE, MOST = 0x7FFFFFFF, np.float32(65504.0).view(np.int32)
 HALF = np.float32(0.5)
-BLOCK = 65536  # values at a time, whose intermediate results stay in the cache
+BLOCK = 32768  # values at a time, whose intermediate results stay in the cache
+LEAST_NORMAL = np.full(BLOCK, 1 << 10, dtype=np.int32)  # 2^-14, many times: numpy is slower with a single number
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,17 @@ class Float16:
 
     def encode(self, row: Row, key: int) -> bytes:
         """2 bytes a value."""
-        return _halves(row).astype("<f2", copy=False).tobytes()
+        return _halves(row).astype("<u2", copy=False).tobytes()
 
     def decode(self, data: bytes, n_values: int, key: int) -> Row:
         """The values; those of halves that are no finite number are refused."""
-        row = np.frombuffer(opened(self, data, n_values), dtype="<f2").astype(np.float32)
+        row = _floats(np.frombuffer(opened(self, data, n_values), dtype="<u2").astype(np.uint16, copy=False))
         in_bounds("a value in half precision", row)
         return row
 
     def coded(self, row: Row, key: int) -> Row:
         """Rounded to halves."""
-        return _halves(row).astype(np.float32)
+        return _floats(_halves(row))
 
     def n_bits(self, n_values: int) -> int:
         """16 a value."""
@@ -42,31 +43,48 @@ class Float16:
         return 16 * n_values
 
 
-def _halves(row: Row) -> NDArray[np.float16]:
-    """What np.clip(row, -65504, 65504).astype(np.float16) gives, which takes more than twice as long where values are small."""
+def _halves(row: Row) -> NDArray[np.uint16]:
+    """The bits of np.clip(row, -65504, 65504).astype(np.float16), which takes three times as long where values are small."""
     row = checked(row)
     out = np.empty(len(row), dtype=np.uint16)
     for begun in range(0, len(row), BLOCK):
-        out[begun : begun + BLOCK] = _half_bits(row[begun : begun + BLOCK].view(np.uint32))
-    return out.view(np.float16)
+        block = slice(begun, begun + BLOCK)
+        _half_bits(row[block].view(np.int32), out[block])
+    return out
 
 
-def _half_bits(bits: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Bits of halves of the bits of floats.
+def _half_bits(bits: NDArray[np.int32], out: NDArray[np.uint16]) -> None:
+    """Bits of halves, into `out`, of the bits of floats.
 
     Normal numbers: half of the last place that stays is added, less one bit where that place is even, and the exponent is counted
     from -14, not from -126. Smaller ones: a half is so many times 2^-24, which is the last place of a float between 0.5 and 1.
+    Where one is right, the other is at most that, if the second one goes no further than the least normal number: so the larger
+    is taken, which needs no choice for each value.
     """
-    magnitude = bits & np.uint32(0x7FFFFFFF)
-    np.minimum(magnitude, MOST, out=magnitude)
-    normal = magnitude >> np.uint32(13)
-    normal &= np.uint32(1)
+    magnitude = bits & MAGNITUDE
+    if magnitude.max() > MOST:
+        np.minimum(magnitude, MOST, out=magnitude)
+    normal = magnitude >> 13
+    normal &= 1
     normal += magnitude
-    normal += np.uint32(0xFFF)
-    normal >>= np.uint32(13)
-    normal -= np.uint32(112 << 10)
-    small = (magnitude.view(np.float32) + HALF).view(np.uint32)
-    small -= HALF.view(np.uint32)
-    out = np.where(magnitude < LEAST_NORMAL, small, normal)
-    out |= (bits >> np.uint32(16)) & np.uint32(0x8000)
+    normal += 0xFFF - (112 << 23)
+    normal >>= 13
+    floats = magnitude.view(np.float32)
+    floats += HALF
+    magnitude -= HALF.view(np.int32)
+    np.minimum(magnitude, LEAST_NORMAL[: len(bits)], out=magnitude)
+    np.maximum(normal, magnitude, out=normal)
+    sign = np.right_shift(bits, 16, out=magnitude)
+    sign &= 0x8000
+    np.bitwise_or(normal, sign, out=out, casting="unsafe")
+
+
+def _floats(halves: NDArray[np.uint16]) -> Row:
+    """halves.view(np.float16).astype(np.float32), in half of the time."""
+    out = np.empty(len(halves), dtype=np.float32)
+    for begun in range(0, len(halves), BLOCK):
+        block = slice(begun, begun + BLOCK)
+        FLOATS.take(
+            halves[block], out=out[block], mode="clip"
+        )  # with the default mode it would write into a copy first
     return out

@@ -47,11 +47,17 @@ class Codec(Protocol):
 
 def checked(row: Row) -> Row:
     """A row that can be coded, in one piece of memory."""
+    row = shaped(row)
+    in_bounds("a row to be coded", row)
+    return row
+
+
+def shaped(row: Row) -> Row:
+    """A row in one piece of memory, whose values may be any."""
     if not isinstance(row, np.ndarray) or row.dtype != np.float32 or row.ndim != 1:
         got = f"{row.dtype} of shape {row.shape}" if isinstance(row, np.ndarray) else type(row).__name__
         raise Refused(f"a row to be coded must be float32 of shape (P,), got {got}")
     check_count(len(row))
-    in_bounds("a row to be coded", row)
     return np.ascontiguousarray(row)
 
 

@@ -30,11 +30,13 @@ def packed(values: Whole, bits: int) -> bytes:
     """
     parts, done = [], 0
     for width in _planes(bits):
-        plane = values >> done if done else values
         if width >= 8:
-            parts.append(plane.astype(f"<u{width // 8}").tobytes())
+            plane = values >> done if done else values
+            parts.append(plane.astype(f"<u{width // 8}", copy=False).tobytes())
+        elif values.itemsize == 1:
+            parts.append(_few_bits(values, done, width))
         else:
-            parts.append(_few_bits(plane.astype(np.uint8) & np.uint8((1 << width) - 1), width))
+            parts.append(_few_bits((values >> done).astype(np.uint8), 0, width))
         done += width
     return b"".join(parts)
 
@@ -42,15 +44,22 @@ def packed(values: Whole, bits: int) -> bytes:
 def unpacked(data: memoryview, n: int, bits: int) -> Whole:
     """The n numbers that n_packed(n, bits) bytes stand for, as uint8, uint16 or uint32, the smallest that holds them."""
     kind: type[np.unsignedinteger] = np.uint8 if bits <= 8 else np.uint16 if bits <= 16 else np.uint32
-    values: Whole = np.zeros(n, dtype=kind)
+    values: Whole = np.zeros(n, dtype=kind)  # untouched memory: costs nothing where the first plane takes its place
     begun = done = 0
     for width in _planes(bits):
         end = begun + -(-n * width // 8)
-        if width >= 8:
-            plane: Whole = np.frombuffer(data[begun:end], dtype=f"<u{width // 8}").astype(kind)
+        if values.itemsize == 1 and width < 8:
+            _add_few_bits(values, data[begun:end], done, width)
+        elif width < 8:
+            few = np.zeros(n, dtype=np.uint8)
+            _add_few_bits(few, data[begun:end], 0, width)
+            values |= few.astype(kind) << done
         else:
-            plane = _from_few_bits(data[begun:end], n, width).astype(kind, copy=False)
-        values |= plane << done
+            plane = np.frombuffer(data[begun:end], dtype=f"<u{width // 8}").astype(kind)
+            if done == 0:
+                values = plane
+            else:
+                values |= plane << done
         begun, done = end, done + width
     return values
 
@@ -60,28 +69,40 @@ def _planes(bits: int) -> tuple[int, ...]:
     return tuple(width for width in WIDTHS if bits & width)
 
 
-def _few_bits(values: NDArray[np.uint8], width: int) -> bytes:
-    """A plane of less than 8 bits."""
-    per_byte = 8 // width
-    length = -(-len(values) // per_byte)
-    filled = np.zeros(length * per_byte, dtype=np.uint8)
-    filled[: len(values)] = values
-    layers = filled.reshape(per_byte, length)
-    out: NDArray[np.uint8] = layers[0].copy()
-    for i in range(1, per_byte):
-        out |= layers[i] << (i * width)
-    return out.tobytes()
+def _few_bits(values: NDArray[np.uint8], low: int, width: int) -> bytes:
+    """A plane of less than 8 bits: those from `low` on of every number. Eight numbers at a time, in words of 64 bits."""
+    length = -(-len(values) * width // 8)
+    out = np.zeros(-(-length // 8), dtype=np.uint64)
+    layer = np.zeros_like(out)
+    for i in range(8 // width):
+        part = values[i * length : (i + 1) * length]
+        layer.view(np.uint8)[: len(part)] = part
+        layer.view(np.uint8)[len(part) :] = 0
+        layer &= _in_every_byte(((1 << width) - 1) << low)
+        out |= _moved(layer, i * width - low)
+    return out.view(np.uint8)[:length].tobytes()
 
 
-def _from_few_bits(data: memoryview, n: int, width: int) -> NDArray[np.uint8]:
-    per_byte = 8 // width
-    whole = np.frombuffer(data, dtype=np.uint8)
-    layers = np.empty((per_byte, len(whole)), dtype=np.uint8)
-    for i in range(per_byte):
-        layers[i] = (whole >> (i * width)) & ((1 << width) - 1)
-    values = layers.reshape(-1)
-    if values[n:].any():
-        raise Refused(
-            f"bits behind the last of {n:,} numbers of {width} bits must be 0, and some are 1; is the message damaged?"
-        )
-    return values[:n]
+def _add_few_bits(values: NDArray[np.uint8], data: memoryview, low: int, width: int) -> None:
+    """The numbers of a plane, times 2^low, into values (n,)."""
+    n, length = len(values), len(data)
+    words = np.zeros(-(-length // 8), dtype=np.uint64)
+    words.view(np.uint8)[:length] = np.frombuffer(data, dtype=np.uint8)
+    for i in range(8 // width):
+        layer = _moved(words, low - i * width)
+        layer &= _in_every_byte(((1 << width) - 1) << low)
+        part = values[i * length : (i + 1) * length]
+        part |= layer.view(np.uint8)[: len(part)]
+        if layer.view(np.uint8)[len(part) :].any():
+            raise Refused(
+                f"bits behind the last of {n:,} numbers of {width} bits must be 0, and some are 1; is the message damaged?"
+            )
+
+
+def _moved(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    """To the left, or to the right if it is less than 0."""
+    return words << np.uint64(bits) if bits >= 0 else words >> np.uint64(-bits)
+
+
+def _in_every_byte(value: int) -> np.uint64:
+    return np.uint64(value * 0x0101010101010101)

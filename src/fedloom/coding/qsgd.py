@@ -22,16 +22,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom import _check
-from fedloom._random import bits_in_blocks
+from fedloom import _check, _kernels
+from fedloom._random import bits_in_blocks, state_of
 from fedloom.coding.buckets import in_buckets, n_buckets, spread
-from fedloom.coding.interface import Row, check_count, checked, floats_from, floats_to, opened
+from fedloom.coding.interface import LARGEST, Row, check_count, floats_from, floats_to, in_bounds, opened, shaped
 from fedloom.coding.packing import n_packed, packed, unpacked
 from fedloom.gate import Refused
 
 MOST_BITS = 16
 SMALLEST = 2.0**-96  # 2^30 / m must be a float32
-BLOCK = 65536  # values at a time, whose intermediate results stay in the cache
+BLOCK = 32768  # values at a time, whose intermediate results stay in the cache
 
 Codes = NDArray[np.unsignedinteger]
 
@@ -82,23 +82,44 @@ class QSGD:
         """L, the number of the last grid point."""
         return max(1, (1 << self.bits) - 2)
 
+    @property
+    def _fraction(self) -> int:
+        """Bits behind the point: sums in fixed point stay under 2^31."""
+        return 31 - max(2, self.bits)
+
     def _quantised(self, row: Row, key: int) -> tuple[Codes, Row]:
-        """c (P,) and m of every bucket, a block of buckets at a time."""
-        row = checked(row)
+        """c (P,) and m of every bucket."""
+        row = shaped(row)
         n, width = len(row), min(self.bucket, len(row))
-        block = max(2, BLOCK // width // 2 * 2) * width
         codes: Codes = np.empty(n, dtype=np.uint8 if self.bits <= 8 else np.uint16)
         largest = np.empty(n_buckets(n, width), dtype=np.float32)
+        kernels = _kernels.coding()
+        if kernels is None:
+            good = self._by_blocks(row, key, codes, largest)
+        else:
+            grid = (width, self._last, self._fraction, SMALLEST, LARGEST)
+            good = kernels.grid_points(row, state_of(key), *grid, codes, largest)
+        if not good:
+            in_bounds("a row to be coded", row)
+        return codes, largest
+
+    def _by_blocks(self, row: Row, key: int, codes: Codes, largest: Row) -> bool:
+        """The same with numpy, a block of buckets at a time; whether values are in bounds."""
+        n, width = len(row), min(self.bucket, len(row))
+        block = max(2, BLOCK // width // 2 * 2) * width
         for begun, draws in zip(range(0, n, block), bits_in_blocks(key, n, block)):
             values = in_buckets(row[begun : begun + block], width)
+            most = _largest(values)
+            if not most.max() <= LARGEST:
+                return False
             first = begun // width
-            largest[first : first + len(values)] = most = _largest(values)
+            largest[first : first + len(values)] = most
             codes[begun : begun + block] = self._places(values, most, draws)
-        return codes, largest
+        return True
 
     def _places(self, values: Row, largest: Row, draws: NDArray[np.uint32]) -> NDArray[np.int32]:
         """c of the values (buckets, width), as many of them as there are draws, which are used up."""
-        fraction = 31 - max(2, self.bits)  # bits behind the point: the sum below stays under 2^31
+        fraction = self._fraction
         whole = self._last * 2.0 ** (fraction - 1)
         scale = np.divide(whole, largest, out=np.zeros(len(largest)), where=largest > 0).astype(np.float32)
         fixed = (values * scale[:, None]).astype(np.int32).reshape(-1)[: len(draws)]
@@ -109,13 +130,21 @@ class QSGD:
         return np.clip(fixed, 0, self._last, out=fixed)  # m itself may be rounded up
 
     def _points(self, codes: Codes, largest: Row) -> Row:
-        """v' (P,)."""
-        row = codes.astype(np.float32)
-        row -= np.float32(self._last / 2)
-        return spread(row, largest * np.float32(2 / self._last), self.bucket)
+        """v' (P,), a block of buckets at a time."""
+        n, width = len(codes), min(self.bucket, len(codes))
+        block = max(1, BLOCK // width) * width
+        row = np.empty(n, dtype=np.float32)
+        scale = largest * np.float32(2 / self._last)
+        for begun in range(0, n, block):
+            part = row[begun : begun + block]
+            part[...] = codes[begun : begun + block]
+            part -= np.float32(self._last / 2)
+            spread(part, scale[begun // width : (begun + block) // width], width)
+        return row
 
 
 def _largest(values: Row) -> Row:
-    """m of every bucket."""
-    largest = np.maximum(values.max(axis=1), -values.min(axis=1))
+    """m of every bucket. Magnitudes have the same order as their bits as whole numbers, of which the largest is found sooner; NaN
+    is larger than all of them."""
+    largest = (values.view(np.uint32) & np.uint32(0x7FFFFFFF)).max(axis=1).view(np.float32)
     return np.where(largest < SMALLEST, np.float32(0), largest)

@@ -8,14 +8,18 @@ are, they make the contraction that Sebastian U. Stich, Jean-Baptiste Cordonnier
 the mean over keys is the row: use it without.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom._random import bits_of
+from fedloom import _kernels
+from fedloom._random import bits_of, state_of
 from fedloom.coding.interface import Row, check_count, checked, floats_from, floats_to, in_bounds, opened
 from fedloom.coding.largest import check_share_or_k, largest, n_kept
+
+MARGIN = 6  # deviations: that fewer numbers than k are that near the top happens to one key in a billion
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +66,17 @@ class RandomK:
         return at, values
 
     def _chosen(self, n_values: int, key: int) -> NDArray[np.int64]:
-        return largest(bits_of(key, n_values), n_kept(n_values, self.share, self.k))
+        """Where the k largest of the key's numbers are. Kernels look only at those near the top: as many as k, and a margin."""
+        k = n_kept(n_values, self.share, self.k)
+        kernels = _kernels.coding()
+        if kernels is not None:
+            at, numbers = np.empty(n_values + 1, dtype=np.int64), np.empty(n_values + 1, dtype=np.uint32)
+            wanted = min(n_values, k + MARGIN * math.sqrt(k) + MARGIN)
+            low = int(2**32 * (1 - wanted / n_values))
+            found = kernels.at_least(state_of(key), n_values, low, at, numbers)
+            if found >= k:
+                return at[:found][largest(numbers[:found], k)]
+        return largest(bits_of(key, n_values), k)
 
 
 def _placed(at: NDArray[np.int64], values: Row, n_values: int) -> Row:

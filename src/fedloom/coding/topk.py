@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.coding.interface import Row, check_count, checked, floats_from, floats_to, opened
-from fedloom.coding.largest import check_share_or_k, largest, n_kept
+from fedloom.coding.largest import check_share_or_k, largest, n_kept, where_true
 from fedloom.coding.packing import n_packed, packed, unpacked
 from fedloom.gate import Refused
 
@@ -86,7 +86,7 @@ def _bitmap(at: NDArray[np.int64], n_values: int) -> bytes:
 
 
 def _from_bitmap(data: memoryview, n_values: int, k: int) -> NDArray[np.int64]:
-    at = np.flatnonzero(unpacked(data, n_values, 1).view(np.bool_))
+    at = where_true(unpacked(data, n_values, 1).view(np.bool_))
     if len(at) != k:
         raise Refused(f"a message of {k:,} values must mark as many as sent, got {len(at):,}")
     return at

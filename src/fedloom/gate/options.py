@@ -46,6 +46,13 @@ def make(text: str, known: Mapping[str, Callable[..., Made]], kind: str) -> Made
         if key in values:
             raise Refused(f"option {key} of {kind} {name} is given twice; leave one of them out")
         values[key] = value
+    missing = [
+        key
+        for key, p in inspect.signature(known[name]).parameters.items()
+        if p.default is p.empty and key not in values
+    ]
+    if missing:
+        raise Refused(f"{kind} {name} needs option {missing[0]}; write {name}:{missing[0]}=...")
     try:
         return known[name](**values)
     except (ValueError, OverflowError) as error:
@@ -59,7 +66,7 @@ def _option(named: str, made_by: Callable[..., Any], option: str) -> tuple[str, 
     if not equals or key not in known:
         close = difflib.get_close_matches(key[:100], known, n=1) if key not in known else []
         hint = f"did you mean {close[0]}? Options" if close else "options"
-        wanted = ", ".join(f"{p.name}={p.default}" for p in known.values()) or "none"
+        wanted = ", ".join(f"{p.name}={'...' if p.default is p.empty else p.default}" for p in known.values()) or "none"
         raise Refused(f"option {shown(option)} of {named} is not known; {hint} with defaults: {wanted}")
     annotation = get_type_hints(made_by)[key]
     value = yaml_text.read(text, f"the value of option {key} of {named} cannot be read: {shown(text)}")

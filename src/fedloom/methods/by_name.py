@@ -3,8 +3,10 @@
 Every method also has the options of its coding: `up` and `down` name a codec, whose own options follow with the name of the
 way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.01:down=qsgd:down.bits=8". And those of
 fl.Waiting: "hhfl:quorum=0.5". `rule` names a client rule with state, whose options have the name in front as those of codecs
-have: "hhfl:rule=ditto:rule.pull=0.5". `by_steps` divides what clients changed by their steps: "csahfl:by_steps=true". `private`
-says who adds the noise that protects clients, client or edge: "hhfl:private=edge:private.clip=1.0:private.noise=0.5".
+have: "hhfl:rule=ditto:rule.pull=0.5"; `merge_edge` and `merge_cloud` a robust rule in the place of the mean there:
+"hhfl:merge_edge=trimmed_mean:merge_edge.share=0.2"; `private` who adds the noise that protects clients, client or edge:
+"hhfl:private=edge:private.clip=1.0:private.noise=0.5". `by_steps` divides what clients changed by their steps:
+"csahfl:by_steps=true".
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +18,14 @@ from fedloom.gate import Refused, options, yaml_text
 from fedloom.gate.words import shown
 from fedloom.methods import METHODS, Method, Waiting
 from fedloom.methods.method import CODING
-from fedloom.training.client_rules import client_rule
-from fedloom.training.state import ClientRule
 
 WAITING = tuple(field.name for field in fields(Waiting))
+NAMED = {
+    "rule": ("client rule", "rule=ditto"),
+    "merge_edge": ("merge", "merge_edge=trimmed_mean"),
+    "merge_cloud": ("merge", "merge_cloud=trimmed_mean"),
+    "private": ("level of privacy", "private=client"),
+}  # parts that are given by name: what they are, and how one is written
 
 
 def make_method(text: str) -> Method:
@@ -28,18 +34,16 @@ def make_method(text: str) -> Method:
     coding = _those(given, lambda key: key in CODING or key.startswith(("up.", "down.")))
     waiting = _those(given, lambda key: key in WAITING)
     merging = _those(given, lambda key: key == "by_steps")
-    remembering = _those(given, lambda key: key == "rule" or key.startswith("rule."))
-    private = _those(given, lambda key: key == "private" or key.startswith("private."))
-    own = [option for option in given if option not in (*coding, *waiting, *merging, *remembering, *private)]
+    named = _those(given, lambda key: key.partition(".")[0] in NAMED)
+    own = [option for option in given if option not in (*coding, *waiting, *merging, *named)]
     method = options.make(":".join([name, *own]), METHODS, "method")
     if waiting:
         method = method.with_(waiting=options.make(":".join([name, *waiting]), {name: Waiting}, "method"))
-    if merging:
-        method = options.make(":".join([name, *merging]), {name: _merging(method)}, "method")
     try:
-        return method.with_(**_coding(coding), **_rule(remembering), **_private(private))
+        method = method.with_(**_coding(coding), **_by_name(named))
     except ValueError as error:
         raise Refused(f"method {name}: {error}") from None
+    return options.make(":".join([name, *merging]), {name: _merging(method)}, "method") if merging else method
 
 
 def _merging(method: Method) -> Callable[..., Method]:
@@ -69,24 +73,15 @@ def _coding(given: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _rule(given: Sequence[str]) -> dict[str, ClientRule]:
-    """What the options of a client rule, each "rule=ditto" or "rule.pull=0.5", come to."""
+def _by_name(given: Sequence[str]) -> dict[str, str]:
+    """What the options of parts that are given by name, each "rule=ditto" or "rule.pull=0.5", come to: "ditto:pull=0.5"."""
     values = _values(given, "rule=ditto:rule.pull=0.5")
-    if values and "rule" not in values:
-        raise Refused(
-            f"option {next(iter(values))} belongs to a client rule that is not named; write rule=ditto before"
-        )
-    return {"rule": client_rule(_text("rule", values))} if values else {}
-
-
-def _private(given: Sequence[str]) -> dict[str, str]:
-    """What the options of a noise that protects clients, each "private=edge" or "private.clip=1.0", come to."""
-    values = _values(given, "private=client:private.noise=0.5")
-    if values and "private" not in values:
-        raise Refused(
-            f"option {next(iter(values))} needs to know who adds noise; write private=client or private=edge before"
-        )
-    return {"private": _text("private", values)} if values else {}
+    found = {part: _text(part, values) for part in NAMED if part in values}
+    lost = [key for key in values if key not in found]
+    if lost:
+        kind, example = NAMED[lost[0].partition(".")[0]]
+        raise Refused(f"option {lost[0]} belongs to a {kind} that is not named; write {example} before")
+    return found
 
 
 def _values(given: Sequence[str], example: str) -> dict[str, str]:

@@ -20,6 +20,7 @@ from fedloom.grouping.view import FEATURES
 from fedloom.mixing import by_steps, mean_of_aggregators
 from fedloom.mixing.merges import ByRows, CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.private_mean import PrivateMean, private_mean
+from fedloom.mixing.robust.by_name import cloud_by_name, edge_by_name
 from fedloom.mixing.weights import Floats
 from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
 from fedloom.training.client_rules import client_rule
@@ -213,11 +214,16 @@ class Method:
     def with_(self, **parts: Any) -> "Method":
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
         coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves.
-        `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `by_steps`: what clients changed is
-        divided by their local steps before it is merged (fedloom.mixing.nova). `private`: who adds noise, client or edge, and how
-        much: Gaussian(clip=1.0, noise=1.0), PrivateMean(...), or as text, "client:clip=1.0:noise=0.5"."""
+        `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `merge_edge` and `merge_cloud` may be
+        the name of a robust rule with its options, "trimmed_mean:share=0.1", which takes the place of the mean. `by_steps`: what
+        clients changed is divided by their local steps before it is merged (fedloom.mixing.nova). `private`: who adds noise,
+        client or edge, and how much: Gaussian(clip=1.0, noise=1.0), PrivateMean(...), or as text, "client:noise=0.5"."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
+        if isinstance(parts.get("merge_edge"), str):
+            parts["merge_edge"] = edge_by_name(parts["merge_edge"], self.merge_edge)
+        if isinstance(parts.get("merge_cloud"), str):
+            parts["merge_cloud"] = cloud_by_name(parts["merge_cloud"], self.merge_cloud)
         if "private" in parts:
             how = parts.pop("private")
             mechanism = options.make(how, PRIVATE, "level of privacy") if isinstance(how, str) else how

@@ -16,6 +16,10 @@ CAPTION = (
     "mean over seeds ± half of its 95 % interval (none below 3 seeds, or where seeds make no difference); bold: better than "
     "every other method, the 95 % interval of the differences seed by seed excludes zero"
 )
+WHOLE, FOLDED = (
+    20,
+    12,
+)  # characters: names up to the first stay whole; of longer ones at least the second stand in a line
 BEST = "best of all rounds, chosen on test data"
 
 
@@ -47,7 +51,8 @@ def _rich(comparison: Comparison, columns: dict[str, Column], title: str | None 
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, title=title, title_justify="left", title_style="")
-    table.add_column("method", overflow="fold", min_width=max(len(row.method) for row in comparison.rows))
+    longest = max(len(row.method) for row in comparison.rows)
+    table.add_column("method", overflow="fold", min_width=longest if longest <= WHOLE else FOLDED)
     table.add_column("seeds", justify="right")
     for name in columns:
         table.add_column(name, justify="right")

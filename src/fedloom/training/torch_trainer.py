@@ -130,7 +130,8 @@ class Trainer:
     def _flat(self, of_params: Sequence[torch.Tensor]) -> torch.Tensor:
         """(P,) of tensors for each parameter; zero at buffers."""
         by_name = {id(p): g for p, g in zip(self.params, of_params)}
-        return torch.cat([by_name.get(id(t), torch.zeros_like(t)).reshape(-1) for t in self._tensors])
+        found = (by_name[id(t)] if id(t) in by_name else torch.zeros_like(t) for t in self._tensors)
+        return torch.cat([g.reshape(-1) for g in found])
 
     def _apart(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """Tensors for each parameter of (P,)."""
