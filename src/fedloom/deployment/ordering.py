@@ -20,7 +20,8 @@ from fedloom.mixing import Arrivals, ByRows
 from fedloom.protocol.messages import Part
 from fedloom.simulator.book import Dispatch, Model
 from fedloom.simulator.clock import Delivered
-from fedloom.simulator.held import Errand, same
+from fedloom.simulator.edge_merge import same
+from fedloom.simulator.held import Errand
 from fedloom.simulator.scene import Scene
 from fedloom.simulator.sending import FETCH, Arrived, Rounded, message_of
 from fedloom.training.state import Layout, Slowed
@@ -325,7 +326,7 @@ def _sent(errand: Errand, j: int) -> str:
 
 
 def _is_coded(errand: Errand, j: int) -> bool:
-    return errand.arriving is not None and isinstance(errand.arriving[j].rule, Arrived)
+    return j in errand.arriving and isinstance(errand.arriving[j].rule, Arrived)
 
 
 def _plain(arrivals: Arrivals) -> dict[str, object]:

@@ -16,7 +16,7 @@ from fedloom import _check
 from fedloom.coding import Coding, codec
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
-from fedloom.mixing import by_steps, mean_of_aggregators
+from fedloom.mixing import by_steps, cloud_screened, mean_of_aggregators, screened
 from fedloom.mixing.merges import CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.weights import Floats
 from fedloom.protocol import Barrier, CloudMode, EdgeMode, Rounds
@@ -203,7 +203,8 @@ class Method:
         """The same method with some parts exchanged. As `group` a rule alone will do: it is asked when the one before was. Of the
         coding, `up`, `down` (a codec, or its name with options, "topk:share=0.01") and `feedback` may be given by themselves.
         `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `by_steps`: what clients changed is
-        divided by their local steps before it is merged (fedloom.mixing.nova)."""
+        divided by their local steps before it is merged (fedloom.mixing.nova). `screen`: what is looked at before updates, and
+        reports, are merged (fedloom.mixing.Screen); it goes with the merges that the method has then."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
         ways = {name: parts.pop(name) for name in CODING if name in parts}
@@ -216,4 +217,7 @@ class Method:
             parts["local"] = replace(parts.get("local", self.local), rule=made_rule)
         if parts.pop("by_steps", False):
             parts["merge_edge"] = by_steps(parts.get("merge_edge", self.merge_edge))
+        if (screen := parts.pop("screen", None)) is not None:
+            parts["merge_edge"] = screened(parts.get("merge_edge", self.merge_edge), screen)
+            parts["merge_cloud"] = cloud_screened(parts.get("merge_cloud", self.merge_cloud), screen)
         return replace(self, **parts)

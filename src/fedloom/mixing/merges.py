@@ -6,6 +6,7 @@ may do anything with them (mixing/robust has some); `weighted` makes a rule of w
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,14 @@ WeighEdge = Callable[[Arrivals], EdgeWeights]
 WeighCloud = Callable[[Reports], CloudWeights]
 EdgeRule = Callable[[Arrivals, Rows, Rows, Rows], NDArray[np.floating]]
 CloudRule = Callable[[Reports, Rows, Rows], NDArray[np.floating]]
+
+
+class Looks(Protocol):
+    """Looks at models before they are merged; fedloom.mixing.screen.Screen does."""
+
+    def too_far(self, rows: Rows, begun: Rows) -> NDArray[np.bool_]:
+        """(m,): which of the rows (m, P) are left out; begun (m, P), or (P,) for all of them."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,8 @@ class ByRows:
     """(arrivals, the old model (P,), the updates (m, P), what they started from (m, P)) -> the new model (P,)."""
     then: ServerStep | None = None
     """What is done with the step from the old model to the merged one; by default it is taken."""
+    screen: Looks | None = None
+    """Which of the updates are left out before the rule is asked, beside those that are not finite."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return None
@@ -70,6 +81,8 @@ class CloudByRows:
     """By which models of clusters are made, and aggregators shown: known before the models are."""
     then: ServerStep | None = None
     """What is done with the step from the old model to the merged one; by default it is taken."""
+    screen: Looks | None = None
+    """Which of the reports are left out before the rule is asked, beside those that are not finite."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.shown(reports)

@@ -46,6 +46,7 @@ NAMES = {
     "edge_drift": "distance between aggregators' models",
     "late": "late updates so far",
     "updates": "merged updates so far",
+    "rejected": "rejected updates so far",
     "train_loss": "training loss",
 }
 
@@ -67,6 +68,7 @@ MEANINGS = {
     "loss": "loss of the global model on the test samples",
     "rmse": "root of the mean squared error of the global model on the test samples",
     "mae": "mean absolute error of the global model on the test samples",
+    "rejected": "updates that were not finite, or absurdly long, and were left out of every merge",
     "edge_drift": "mean squared distance of the aggregators' models from their mean when they were averaged",
 }
 

@@ -367,4 +367,5 @@ def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> 
         device_models=dict(held.last),
         residuals=held.sending.residuals,
         states=held.states.kept,
+        sick=held.sick,
     )

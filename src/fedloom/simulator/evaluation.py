@@ -34,6 +34,8 @@ def clocked(ledger: Ledger, state: CloudRound | None) -> Measures:
         "late": state.n_late if state else 0,
         "handovers": state.handovers if state else 0,
     }
+    if state is not None and state.sick:
+        measures["rejected"] = len(state.sick)
     if state is not None and state.s_max is not None:
         measures["staleness_bound"] = state.s_max
     return measures

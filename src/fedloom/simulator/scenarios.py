@@ -205,10 +205,19 @@ def _a_name(text: str) -> str:
     return checked_name(text, "a name")
 
 
+class ScreenSettings(Settings):
+    """What is looked at before any merge (fedloom.mixing.screen): updates whose change is longer than `times_median` times the
+    median of those that came, or longer than `norm`, are left out."""
+
+    times_median: Annotated[float, Field(gt=1, le=1e30)] | None = 1e3
+    norm: Annotated[float, Field(gt=0, le=1e30)] | None = None
+
+
 class Scenario(Settings):
     """Everything about an experiment but the method and the seed. `name` names folders too, so it is letters, digits, dots,
     dashes and underscores. `model_bits`: size of a model on air, by default
-    32 bits for each of its values."""
+    32 bits for each of its values. `on_sick`: updates that are not finite are left out and counted (drop), or end the run
+    (stop). `screen`: so are those that are absurdly long; without it lengths are not looked at."""
 
     name: Annotated[str, AfterValidator(_a_name)] = "unnamed"
     description: str = ""
@@ -217,6 +226,8 @@ class Scenario(Settings):
     training: TrainingSettings = TrainingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     model_bits: float | None = Field(default=None, ge=8, le=1e15)
+    on_sick: Literal["drop", "stop"] = "drop"
+    screen: ScreenSettings | None = None
 
 
 def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:

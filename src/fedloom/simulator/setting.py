@@ -12,6 +12,7 @@ from fedloom._random import stream
 from fedloom.coding import Coding
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
+from fedloom.mixing import Screen
 from fedloom.simulator.features import Features
 from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.simulator.world import World
@@ -138,6 +139,11 @@ def make_setting(
     )
 
 
+def screened_by(method: Method, scenario: Scenario) -> Method:
+    """The method with what the scenario looks at before any merge."""
+    return method if scenario.screen is None else method.with_(screen=Screen(**scenario.screen.model_dump()))
+
+
 def local_rule(scenario: Scenario, method: Method, n_samples: NDArray[np.int64]) -> LocalRule:
     """How clients with so many samples (K,) train."""
     training = scenario.training
@@ -194,6 +200,7 @@ def make_world(
         coded_bits=None if as_it_is else coding.bits(n_values, plain_bits, coded, width),
         layout=layout,
         trainings=1 if rule.client is None else rule.client.trainings,
+        drop_sick=scenario.on_sick == "drop",
     )
 
 

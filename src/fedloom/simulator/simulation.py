@@ -21,13 +21,14 @@ from fedloom.simulator.first_round import first_round_notes
 from fedloom.simulator.refusing import refuse_too_large
 from fedloom.simulator.result import Checkpoint, Measures, Place, Result
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
-from fedloom.simulator.setting import make_setting
+from fedloom.simulator.setting import make_setting, screened_by
+from fedloom.simulator.sick import Sick
 from fedloom.simulator.theory import theory
 from fedloom.simulator.validation import spare_samples
 from fedloom.simulator.world import CloudRound, Decision
 from fedloom.training import rows
 from fedloom.training.choose import check_choice, make_engine
-from fedloom.training.engine import Engine, Task
+from fedloom.training.engine import Engine, NotFinite, Task
 from fedloom.training.rule import LocalRule
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Simulation:
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ValueError(f"seed must be in 0..2^63-1, got {seed}")
+        method = screened_by(method, scenario)
         refuse_too_large(scenario, method, dry_run=dry_run, dataset=dataset, model=model, n_workers=n_workers)
         self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
         self._keep_timeline = not dry_run if timeline is None else timeline
@@ -98,6 +100,7 @@ class Simulation:
         self._looks_done = 0  # evaluations since the last cloud round
         self._last_row: NDArray[np.float32] | None = None
         self._evaluation_s = 0.0
+        self._so_far = 0, 0  # jobs trained, and updates left out, when the last cloud round was over
         self.costs: list[tuple[int, Mapping[str, list[str] | NDArray[np.generic]]]] = []
         """Of every cloud round (its number first) what it cost, by aggregator, hop and direction; not in a dry run."""
         self.warnings: list[str] = []
@@ -125,6 +128,8 @@ class Simulation:
             now = (self.cloud_rounds_done, self._looks_done)
             replayed = resume is not None and now < (resume.cloud_round, resume.looks)
             (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
+            if resume is None or state.cloud_round > resume.cloud_round + 1:
+                self._refuse_if_all_sick(state)
             if state.between:
                 if not replayed:
                     self._measure(state)
@@ -151,6 +156,7 @@ class Simulation:
             scores=dict(self.federation.scores),
             looks=self._looks_done,
             last_row=self._last_row,
+            sick=[] if self._sick is None else self._sick.table,
             **self._computing.state(),
         )
 
@@ -246,6 +252,20 @@ class Simulation:
         self._computing.resume = saved
         self.measures, self._last_row = list(saved.measures), saved.last_row
         self.federation = self._new_federation(saved.decisions, saved.scores)
+        if self._sick is not None:
+            self._sick.restore(saved.sick)
+
+    @property
+    def _sick(self) -> Sick | None:
+        return self.federation.held.sick
+
+    def _refuse_if_all_sick(self, state: CloudRound) -> None:
+        """A cloud round in which nobody's model stayed finite is no matter of a few sick clients: the training is at fault."""
+        n_trained, n_sick = sum(self.batches), 0 if self._sick is None else len(self._sick)
+        if n_trained == self._so_far[0] and n_sick > self._so_far[1] and self._sick is not None:
+            raise NotFinite(sorted({k for _, k, *_ in self._sick.table}), self.rule.lr)
+        if not state.between:
+            self._so_far = n_trained, n_sick
 
     def _score(self, model: Model) -> float:
         """Accuracy on training samples that no client has; 0 in a dry run."""

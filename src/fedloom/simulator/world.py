@@ -12,6 +12,7 @@ from fedloom.pacing import Periods
 from fedloom.protocol import Terms
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
+from fedloom.simulator.sick import Sick
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.state import Layout
 
@@ -30,7 +31,7 @@ class World:
     of one that goes down, where they are coded. lr: learning rate at a step of a model's history. trainable (P,): where a
     model's row holds trained parameters, which noise is added to on a noisy link; None: everywhere. coded (P,): what is coded.
     layout: of the states of a client rule, if there is one: rows then have shared states behind the model. trainings: models
-    that a client trains in a step.
+    that a client trains in a step. drop_sick: updates that are not finite are left out; else they end the run.
     """
 
     fleet: Fleet
@@ -52,6 +53,7 @@ class World:
     coded_bits: tuple[float, float] | None = None
     layout: Layout | None = None
     trainings: int = 1
+    drop_sick: bool = True
 
     def step_s(self, snapshot: Snapshot) -> Floats:
         """(K,) seconds of a local step, as predicted."""
@@ -129,8 +131,8 @@ class CloudRound:
     features. group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far. up_s (K,): seconds a
     client needs to send its model to its aggregators. handovers: times a client changed its home. s_max: the bound on
     staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
-    residuals: what senders keep of models that are coded. states: by client, what it keeps for a client rule. last: no cloud
-    round follows.
+    sick: updates that were left out, as far as models are computed. residuals: what senders keep of models that are coded.
+    states: by client, what it keeps for a client rule. last: no cloud round follows.
     """
 
     cloud_round: int
@@ -155,6 +157,7 @@ class CloudRound:
     device_models: Mapping[int, Model] = field(default_factory=dict)
     residuals: list[Model] = field(default_factory=list)
     states: Mapping[int, Model] = field(default_factory=dict)
+    sick: Sick | None = None
     costs: Mapping[str, list[str] | NDArray[np.generic]] = field(default_factory=dict)
 
     @property

@@ -19,7 +19,7 @@ vote and counts as one without samples. m votes, P values, N aggregators.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,8 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Votes:
     """What a rule is given: rows (m, P), finite, m >= 1; weights (m,), above 0 with sum 1; old (P,), the model before;
-    n_sick: so many were left out as not finite; add: rows, weights -> their weighted sum, as it is formed at this level."""
+    n_sick: so many were left out before (not finite, or too far); add: rows, weights -> their weighted sum, as it is formed at
+    this level."""
 
     rows: Rows
     weights: Floats
@@ -62,12 +63,12 @@ def at_edge(rule: Rule, weigh: WeighEdge = by_split_size) -> ByRows:
         kept = order[_finite(rows)[order]]
         if not len(kept):
             return old
-        fields = ("client", "n_samples", "n_reached", "staleness")
-        found = weigh(replace(arrivals, **{name: getattr(arrivals, name)[kept] for name in fields}))
+        heard = arrivals.only(kept)
+        found = weigh(heard)
         moved = arrivals.staleness[kept] > 0 if found.start is None else np.ones(len(kept), dtype=np.bool_)
         votes = _moved(old, rows[kept], starts[kept], moved)
         own = found.own if found.start is None else found.own + float(found.start.sum())
-        return _stepped(rule, old, votes, found.model, own, len(rows) - len(kept), weighted_sum)
+        return _stepped(rule, old, votes, found.model, own, heard.n_sick, weighted_sum)
 
     return ByRows(merge)
 
@@ -80,15 +81,7 @@ def at_cloud(rule: Rule, weigh: WeighCloud = by_total) -> CloudByRows:
         kept = news & _finite(rows)
         if not kept.any():
             return old
-        last = reports.reported_last
-        heard = replace(
-            reports,
-            total=reports.total * kept,
-            reported=reports.reported * kept,
-            fresh=kept,
-            reported_last=None if last is None else last * kept,
-        )
-        found = weigh(heard)
+        found = weigh(reports.only(kept))
         voting = kept & (found.edge > 0)
         if not voting.any():
             return old
