@@ -104,7 +104,6 @@ def test_others_are_merged_as_if_the_sick_client_had_not_come():
 
 
 def test_an_absurdly_long_update_is_screened_out_and_counted_by_its_cause():
-    made, _ = for_method("hhfl")
     for screen, causes in (({}, {"norm"}), ({"times_median": None, "norm": 1e-9}, {"norm"})):
         make = with_a_sick_client("hhfl", 1e4, screen=screen)
         simulation, _ = run(make())

@@ -115,7 +115,7 @@ class Driver:
         and between them if asked to. With total_steps the rounds go on until these are done, whatever n_rounds is."""
         machines, g, over = self.machines, 0, n_rounds == 0
         while not over:
-            self.scenes.cloud_round = g
+            self.scenes.cloud_round = self.held.cloud_round = g
             machines.devices.begin_cloud_round()
             self._enter(g)
             rounds = fixed_edge_rounds(self.method.edge.rounds)
@@ -365,7 +365,7 @@ def _state(driver: Driver, cloud_round: int, edge_rounds: int, model: Model) -> 
         handovers=driver.scenes.handovers,
         s_max=None if bound is None else bound.s_max,
         device_models=dict(held.last),
-        residuals=held.sending.residuals,
+        residuals=held.kept,
         states=held.states.kept,
         sick=held.sick,
     )

@@ -15,6 +15,7 @@ from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Idle = tuple[NDArray[np.bool_], bool]
 
 
 class Errands:
@@ -32,7 +33,8 @@ class Errands:
         """Note the jobs, book what they cost, and tell when each client is back."""
         clients = action.client
         departure = self._devices.leave(clients, action.steps, edge.n_rounds)
-        trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds)
+        idle = None if self._world.hostility is None else self._world.hostility.idle(cloud_round)
+        trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds, idle)
         fetched, which = self._held.fetched(clients, scene, trip, action.from_own)
         starts, start = (fetched, which) if action.from_own else self._held.starts(clients, fetched, which)
         dispatch = self._held.states.dispatch(starts, start, clients, action.steps, departure.first_step)
@@ -77,13 +79,13 @@ class Errands:
                         elsewhere &= n_reached[flight.client] == 1
                     sent.moved[at] = elsewhere
 
-    def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int) -> Trip:
+    def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int, idle: Idle | None) -> Trip:
         """What clients (m,) take for steps (m,). Without chance it is the same whenever they are sent, and is kept."""
         sigma = scene.snapshot.jitter_sigma
         if sigma:
-            return self._new_trip(scene, clients, steps, self._luck(sigma, clients, times, edge_round))
-        key, n = (clients.tobytes(), steps.tobytes()), len(clients)
-        return scene.trips.get(key, n, lambda: self._new_trip(scene, clients, steps, np.ones(n)))
+            return self._new_trip(scene, clients, steps, self._luck(sigma, clients, times, edge_round), idle)
+        key, n = (clients.tobytes(), steps.tobytes() + (b"" if idle is None else b"idle")), len(clients)
+        return scene.trips.get(key, n, lambda: self._new_trip(scene, clients, steps, np.ones(n), idle))
 
     def _luck(self, sigma: float, clients: Ints, times: Ints, edge_round: int) -> Floats:
         """Factors (m,) of the computing times of clients that were sent `times` (m,) before in this edge round."""
@@ -93,19 +95,23 @@ class Errands:
             factor[those] = jitter(sigma, self._world.seed, clients[those], "jitter", edge_round, int(again))
         return factor
 
-    def _new_trip(self, scene: Scene, clients: Ints, steps: Ints, luck: Floats) -> Trip:
+    def _new_trip(self, scene: Scene, clients: Ints, steps: Ints, luck: Floats, idle: Idle | None) -> Trip:
         ways, power_w = scene.exchange, scene.snapshot.compute_power_w
-        compute_s = steps * scene.step_s[clients] * luck
+        work_s = compute_s = steps * scene.step_s[clients] * luck
+        if idle is not None:  # free riders
+            who, pretend = idle
+            work_s = np.where(who[clients], 0.0, compute_s)
+            compute_s = compute_s if pretend else work_s
         fetch_s = ways.client_down.seconds[clients]
         at, owner = np.nonzero(scene.topology.cover[:, clients])
-        parts_s = (compute_s / scene.n_reached[clients])[owner]
+        parts_s = (work_s / scene.n_reached[clients])[owner]
         kinds, start = _different(scene.start_of[clients])
         return Trip(
             fetch_s=fetch_s,
             compute_s=compute_s,
             upload_s=ways.client_up.seconds[clients],
             takes_s=ways.client_up.arrivals(clients, fetch_s + compute_s, self._uplink),
-            busy_s=float(compute_s.sum()),
+            busy_s=float(work_s.sum()),
             entries=[
                 Note(Shares.of(at, airtime_s=parts_s, energy_j=parts_s * power_w)),
                 *ways.client_down.bills(clients, self._world.down_bytes),

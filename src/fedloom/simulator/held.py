@@ -18,6 +18,7 @@ from fedloom.mixing import CloudWeights, Reports
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
+from fedloom.simulator.altering import Altering
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
 from fedloom.simulator.cloud_merge import Told, left_out_of
 from fedloom.simulator.cloud_merge import merged as merged_at_cloud
@@ -52,7 +53,8 @@ class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
     the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. states: of a client rule. sick: updates that are left out, if any may be. handed: by aggregator, what the
+    that are coded. states: of a client rule. sick: updates that are left out, if any may be. altering: what
+    hostile participants send. handed: by aggregator, what the
     cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
@@ -68,10 +70,16 @@ class Held:
         self.sending = Sending(method.coding, world.seed, world.coded)
         self.sick = Sick() if world.drop_sick else None
         self.states = States(world.layout, self.sick)
+        self.altering = Altering(world, self.sick)
         self.handed: dict[int, Model] = {}
         self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
         self._told: dict[int, Update] = {}  # by aggregator, its last report
-        self._n_reports: dict[tuple[str, int], int] = defaultdict(int)
+        self._out: dict[
+            int, tuple[Model, Model, Update]
+        ] = {}  # by aggregator: its model, what it tells of it, and its report
+        self._given: dict[int, Model] = {}  # by aggregator, what it had before it merged
+        self.cloud_round = 0
+        self._n_sent: dict[tuple[str, int, str], int] = defaultdict(int)
         self._weights = np.zeros(0)
         self._keep_last = keep_last or method.start.share is not None
         self._topology: Topology | None = None
@@ -84,9 +92,16 @@ class Held:
         arriving = [f.load.arriving[j] for f in flights for j in f.at.tolist() if j in f.load.arriving]
         owned = [m for f in flights for m in f.load.dispatch.own or []]
         reports = [self._posted[n][1] for n in sorted(self._posted)]
-        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals, *reports]
+        if self.altering.reports:
+            reports += [self._out[n][1] for n in sorted(self._out)] + [self._given[n] for n in sorted(self._given)]
+        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.kept, *reports]
         others = [*self.moments.live, *coded, *owned, *self.states.live]
         return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *others]
+
+    @property
+    def kept(self) -> list[Model]:
+        """What senders keep: of models that are coded, and to send again."""
+        return [*self.sending.residuals, *self.altering.kept]
 
     def regroup(self, topology: Topology) -> None:
         """New aggregators, with the cloud's model. Without a cloud, those that stay where they are keep theirs."""
@@ -99,6 +114,7 @@ class Held:
             self.moments.forget_aggregators()
             self.sending.forget_aggregators()
             self.handed, self._posted = {}, {}
+            self._given = dict(enumerate(self.edges))
         self.reported, self._told = [self.model] * n, {}
 
     def follow(self, topology: Topology) -> None:
@@ -128,7 +144,7 @@ class Held:
                 model = combine([(self.model, 1 - share), (own, share)], [], steps=steps)
             if self._over_backhaul and (host, model) not in sent:
                 sent[host, model] = self.sending.down(HAND_DOWN, host, model)
-            self.edges[n] = sent.get((host, model), model)
+            self.edges[n] = self._given[n] = sent.get((host, model), model)
             if self._over_backhaul and self.sending.coding.codes_up:
                 self.handed[n] = self.edges[n]
 
@@ -143,6 +159,7 @@ class Held:
         for n in aggregators.tolist():
             self.sending.forget(REPORT, n)
             self._posted.pop(n, None)
+            self._out.pop(n, None)
         if self._method.cloud.exists:
             self.hand_down(aggregators)
             return
@@ -164,10 +181,10 @@ class Held:
         share one. from_own: it is what they trained last, which their aggregators know."""
         if from_own:
             return [self.own[int(k)] for k in clients], np.arange(len(clients))
-        if not self.sending.coding.codes_down:
+        if not (self.sending.coding.codes_down or self.altering.reports):
             return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
-        senders = {n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]}
-        sent = {n: self.sending.down(FETCH, n, self.edges[n]) for n in sorted(senders)}
+        senders = sorted({n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]})
+        sent = {n: self.sending.down(FETCH, n, self._shown(n)) for n in senders}
         models, which = [_mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
         for j in np.flatnonzero(~scene.exchange.client_down.carried(clients)).tolist():  # heads have their own models
             models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
@@ -185,12 +202,14 @@ class Held:
         clients = dispatch.client
         if self._keep_last:
             self.last |= {int(k): dispatch.result(j) for j, k in enumerate(clients)}
+        altered = self.altering.updates(dispatch, scene, self.cloud_round)
         if not self.sending.coding.codes_up:
-            return {}
+            return altered
+        results = [altered.get(j) or dispatch.result(j) for j in range(len(clients))]
         over_air = scene.exchange.client_up.carried(clients).tolist()
         return {
-            j: self.sending.up(UPLOAD, k, dispatch.result(j), fetched[i]) if far else dispatch.result(j)
-            for j, (k, i, far) in enumerate(zip(clients.tolist(), which.tolist(), over_air))
+            j: self.sending.up(UPLOAD, k, result, fetched[i]) if far else result
+            for j, (k, result, i, far) in enumerate(zip(clients.tolist(), results, which.tolist(), over_air))
         }
 
     def withdraw(self, clients: Sequence[int]) -> None:
@@ -203,6 +222,8 @@ class Held:
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
+        if not self._method.cloud.exists:
+            self._given[n] = old
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         if part.weights is None:
@@ -220,20 +241,37 @@ class Held:
     def post(self, n: int) -> Model:
         """Aggregator n sends its model to the cloud; what arrives of it. One that has nothing new is not sent, and one that is
         under way not again."""
-        model = self.edges[n]
+        model, _ = self._telling(n)
         if n not in self.handed or model is self.handed[n]:
             return model
         if n not in self._posted or self._posted[n][0] is not model:
             self._posted[n] = model, self.sending.up(REPORT, n, model, self.handed[n])
         return self._posted[n][1]
 
+    def _telling(self, n: int) -> tuple[Model, Update]:
+        """What aggregator n tells the cloud of its model, and as what: the same until it has reported, or has another."""
+        if n not in self._out or self._out[n][0] is not self.edges[n]:
+            update = self._out[n][2] if n in self._out else self._next(n, "cloud")
+            told = self.altering.from_aggregator("cloud", update, self.edges[n], self._given[n], self.cloud_round)
+            self._out[n] = self.edges[n], told, update
+        return self._out[n][1:]
+
+    def _shown(self, n: int) -> Model:
+        """What aggregator n shows its members of its model."""
+        update = self._next(n, "members")
+        return self.altering.from_aggregator("members", update, self.edges[n], self._given[n], self.cloud_round)
+
+    def _next(self, n: int, to: str) -> Update:
+        kind, host = self.topology.kind, int(self.topology.host[n])
+        number = self._n_sent[kind, host, to]
+        self._n_sent[kind, host, to] = number + 1
+        return kind, host, number
+
     def report(self, n: int, scene: Scene, version: int) -> None:
         """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link."""
-        model = self.post(n)
+        model, (_, update) = self.post(n), self._telling(n)
         self._posted.pop(n, None)
-        host = self.topology.kind, int(self.topology.host[n])
-        update = (*host, self._n_reports[host])
-        self._n_reports[host] += 1
+        self._out.pop(n, None)
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
             model = _noisy(self._world, model, scene.noise_std[[n]], head, np.array([[version, 0]]))
@@ -242,7 +280,7 @@ class Held:
 
     def merge_cloud(self, action: CloudMerge) -> None:
         """The new model of the cloud, and of clusters."""
-        told = Told([self._told.get(n) for n in range(len(self.reported))], self.sick)
+        told = Told([self._told.get(n) for n in range(len(self.reported))], self.sick, self.altering.reports)
         rule = self._method.merge_cloud
         merged = merged_at_cloud(rule, action.reports, action.weights, self.model, self.reported, told)
         edge = action.weights.edge

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from fedloom._settings import Pair, Row, Settings
+from fedloom.attacks import HostileSettings
 from fedloom.data import GaussianSettings, MagnetSettings, PartitionSettings, TextSettings
 from fedloom.data.settings import IidPartition
 from fedloom.fleet import FleetSettings
@@ -217,7 +218,8 @@ class Scenario(Settings):
     """Everything about an experiment but the method and the seed. `name` names folders too, so it is letters, digits, dots,
     dashes and underscores. `model_bits`: size of a model on air, by default
     32 bits for each of its values. `on_sick`: updates that are not finite are left out and counted (drop), or end the run
-    (stop). `screen`: so are those that are absurdly long; without it lengths are not looked at."""
+    (stop). `screen`: so are those that are absurdly long; without it lengths are not looked at.
+    `hostile`: who is, and what they do (fedloom.attacks)."""
 
     name: Annotated[str, AfterValidator(_a_name)] = "unnamed"
     description: str = ""
@@ -228,6 +230,7 @@ class Scenario(Settings):
     model_bits: float | None = Field(default=None, ge=8, le=1e15)
     on_sick: Literal["drop", "stop"] = "drop"
     screen: ScreenSettings | None = None
+    hostile: HostileSettings | None = None
 
 
 def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:

@@ -14,6 +14,8 @@ from fedloom.fleet import Fleet
 from fedloom.methods import Method
 from fedloom.mixing import Screen
 from fedloom.simulator.features import Features
+from fedloom.simulator.hostility import hostility
+from fedloom.simulator.poisoning import poisoned
 from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.simulator.world import World
 from fedloom.training import networks, rows
@@ -57,7 +59,13 @@ class Setting:
 
     @property
     def task(self) -> Task:
-        """For an engine."""
+        """For an engine: as clients train it, with what hostile ones made of their data."""
+        n_classes = self.dataset.n_classes if self.dataset.one_class else 0
+        return poisoned(self.clean_task, self.world.hostility, n_classes, self.world.seed)
+
+    @property
+    def clean_task(self) -> Task:
+        """As the data are."""
         settings, training = self.scenario.task, self.scenario.training
         return Task(
             model=self.model,
@@ -201,6 +209,7 @@ def make_world(
         layout=layout,
         trainings=1 if rule.client is None else rule.client.trainings,
         drop_sick=scenario.on_sick == "drop",
+        hostility=hostility(scenario.hostile, fleet.snapshot(0), seed),
     )
 
 

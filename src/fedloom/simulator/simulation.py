@@ -18,6 +18,7 @@ from fedloom.simulator.carrying import Carrier, Computes, Imagined
 from fedloom.simulator.driver import Driver
 from fedloom.simulator.evaluation import Evaluation, clocked, noted
 from fedloom.simulator.first_round import first_round_notes
+from fedloom.simulator.poisoning import backdoor_task
 from fedloom.simulator.refusing import refuse_too_large
 from fedloom.simulator.result import Checkpoint, Measures, Place, Result
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
@@ -87,10 +88,20 @@ class Simulation:
         self._carrier = carrier
         local = setting.features(self.engine)
         self._features = local if carrier is None else carrier.features(local)
-        self._evaluation = None
+        self._evaluation: Evaluation | None = None
+        self._backdoor: Engine | None = None
         if self.engine is not None:
+            task = backdoor_task(setting.clean_task, self.world.hostility)
+            if task is not None:
+                self._backdoor, _ = self._engine_of(task, engine, n_workers, device, together)
             self._evaluation = Evaluation(
-                self.engine, self.dataset, self.label_counts, scenario.evaluation, seed, self.world.layout
+                self.engine,
+                self.dataset,
+                self.label_counts,
+                scenario.evaluation,
+                seed,
+                self.world.layout,
+                self._backdoor,
             )
         self.federation = self._new_federation()
         self._computing = self._new_computing()
@@ -116,8 +127,9 @@ class Simulation:
             with one_thread():
                 yield from self._rounds(resume)
         finally:
-            if self.engine is not None:
-                self.engine.close()
+            for one in (self.engine, self._backdoor):
+                if one is not None:
+                    one.close()
 
     def _rounds(self, resume: Checkpoint | None) -> Generator[Measures | None, None, None]:
         if resume is None:
@@ -214,10 +226,14 @@ class Simulation:
             )
         if self.dry_run:
             return None, "none (dry run)"
-        task, rule = self.setting.task, self.rule
+        return self._engine_of(self.setting.task, engine, n_workers, device, together)
+
+    def _engine_of(
+        self, task: Task, engine: str | MakeEngine, n_workers: int | None, device: str, together: int | None
+    ) -> tuple[Engine, str]:
         if isinstance(engine, str):
-            return make_engine(task, rule, self.seed, n_workers, engine, device=device, together=together)
-        return engine(task, rule, self.seed)
+            return make_engine(task, self.rule, self.seed, n_workers, engine, device=device, together=together)
+        return engine(task, self.rule, self.seed)
 
     def _new_federation(
         self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None

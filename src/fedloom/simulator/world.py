@@ -12,6 +12,7 @@ from fedloom.pacing import Periods
 from fedloom.protocol import Terms
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
+from fedloom.simulator.hostility import Hostility
 from fedloom.simulator.sick import Sick
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.state import Layout
@@ -32,6 +33,7 @@ class World:
     model's row holds trained parameters, which noise is added to on a noisy link; None: everywhere. coded (P,): what is coded.
     layout: of the states of a client rule, if there is one: rows then have shared states behind the model. trainings: models
     that a client trains in a step. drop_sick: updates that are not finite are left out; else they end the run.
+    hostility: who is hostile.
     """
 
     fleet: Fleet
@@ -54,10 +56,21 @@ class World:
     layout: Layout | None = None
     trainings: int = 1
     drop_sick: bool = True
+    hostility: Hostility | None = None
 
     def step_s(self, snapshot: Snapshot) -> Floats:
         """(K,) seconds of a local step, as predicted."""
         return snapshot.step_seconds(self.batch_size, self.n_samples) * self.trainings
+
+    @property
+    def told_n_samples(self) -> Ints:
+        """(K,) what clients say that they have."""
+        return self.n_samples if self.hostility is None else self.hostility.n_samples(self.n_samples)
+
+    @property
+    def told_label_counts(self) -> Ints:
+        """(K, C) what clients say that they have."""
+        return self.label_counts if self.hostility is None else self.hostility.label_counts(self.label_counts)
 
     @property
     def wide_bits(self) -> float:
@@ -109,8 +122,8 @@ class World:
     def terms(self) -> Terms:
         """What all machines of the federation have agreed on."""
         return Terms(
-            n_samples=self.n_samples,
-            label_counts=self.label_counts,
+            n_samples=self.told_n_samples,
+            label_counts=self.told_label_counts,
             unit_steps=self.unit_steps,
             seed=self.seed,
             participation=self.participation,
