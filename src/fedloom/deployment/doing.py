@@ -102,7 +102,8 @@ class Doing:
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
-        row, own = await asyncio.to_thread(_own, partial(self._working.train, start, self._states(order), **steps))
+        train = partial(self._working.train, start, self._states(order), altered=order.get("altered", False), **steps)
+        row, own = await asyncio.to_thread(_own, train)
         await asyncio.sleep(order.get("lasts_s", 0.0) - (time.monotonic() - began_s))
         if order["begun"]:
             await self._keeping.hold(naming.begun(name), start)

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom import _check
 from fedloom.mixing.server import ServerStep
 from fedloom.mixing.size import by_size, by_total
 from fedloom.mixing.weights import Arrivals, CloudWeights, EdgeWeights, Reports
@@ -28,6 +29,16 @@ class Looks(Protocol):
     def too_far(self, rows: Rows, begun: Rows) -> NDArray[np.bool_]:
         """(m,): which of the rows (m, P) are left out; begun (m, P), or (P,) for all of them."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Root:
+    """Trusted data of the servers: so many training samples that no client has."""
+
+    samples: int = 100
+
+    def __post_init__(self) -> None:
+        _check.whole("samples", self.samples)
 
 
 @dataclass(frozen=True)
@@ -53,6 +64,8 @@ class ByRows:
     """What is done with the step from the old model to the merged one; by default it is taken."""
     screen: Looks | None = None
     """Which of the updates are left out before the rule is asked, beside those that are not finite."""
+    root: Root | None = None
+    """Trusted data: what they make of the old model is told with the arrivals (`reference`)."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return None
@@ -83,6 +96,8 @@ class CloudByRows:
     """What is done with the step from the old model to the merged one; by default it is taken."""
     screen: Looks | None = None
     """Which of the reports are left out before the rule is asked, beside those that are not finite."""
+    root: Root | None = None
+    """Trusted data: what they make of the old model is told with the reports (`reference`)."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.shown(reports)

@@ -20,7 +20,7 @@ class Arrivals:
     client (m,); n_samples (m,) of each client; n_reached (m,): to how many aggregators the client reports;
     staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
     total: samples of all clients attached to the aggregator; steps (m,): local steps that each client did; n_sick: so many more
-    came and were left out.
+    came and were left out; reference (P,): what trusted data make of the old model, if the merge has some.
     """
 
     client: NDArray[np.int64]
@@ -30,6 +30,7 @@ class Arrivals:
     total: float = 0.0
     steps: NDArray[np.int64] | None = None
     n_sick: int = 0
+    reference: NDArray[np.float32] | None = None
 
     def only(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Arrivals":
         """As if only some of them, by mask (m,) or by number, had come."""
@@ -63,7 +64,7 @@ class Reports:
 
     reported_last (N,): as reported, in its last edge round only; n_reports (N,): its reports so far, with this one;
     cluster (N,): the cluster 0, 1, ... that n works for; label_counts (clusters, C): samples of each class of all members of
-    a cluster, on whatever host.
+    a cluster, on whatever host. reference (P,): what trusted data make of the old model, if the merge has some.
     """
 
     total: Floats
@@ -74,6 +75,7 @@ class Reports:
     n_reports: NDArray[np.int64] | None = None
     cluster: NDArray[np.int64] | None = None
     label_counts: NDArray[np.int64] | None = None
+    reference: NDArray[np.float32] | None = None
 
     def only(self, kept: NDArray[np.bool_]) -> "Reports":
         """As if only some of the aggregators (N,) had reported, and the others had no samples."""

@@ -188,6 +188,12 @@ def _if_finite(row: Row, start: Row, update: Update, sick: Sick | None) -> Row:
     """The row; one that is not finite is noted, and what it began as stands for it, for those who look."""
     if np.isfinite(row).all():
         return row
+    note_sick(update, sick)
+    return start
+
+
+def note_sick(update: Update, sick: Sick | None) -> None:
+    """It is not finite, and left out; without a register that ends the run."""
     if sick is None:
         who, number, _ = update
         raise ValueError(
@@ -195,4 +201,3 @@ def _if_finite(row: Row, start: Row, update: Update, sick: Sick | None) -> Row:
             "such updates out"
         )
     sick.add(update, NOT_FINITE)
-    return start

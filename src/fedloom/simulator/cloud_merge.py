@@ -1,7 +1,7 @@
 """Merges at the cloud as notes in the book, without reports that are sick (fedloom.simulator.sick)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,19 @@ class Told:
 
 
 def merged(
-    rule: MergeCloud, reports: Reports, weights: CloudWeights, old: Model, models: Sequence[Model], told: Told
+    rule: MergeCloud,
+    reports: Reports,
+    weights: CloudWeights,
+    old: Model,
+    models: Sequence[Model],
+    told: Told,
+    reference: Model | None = None,
 ) -> Model:
-    """What the cloud makes of its old model and those of the aggregators (N,)."""
+    """What the cloud makes of its old model and those of the aggregators (N,). reference: what trusted data make of the old."""
     parts = [(old, weights.own), *zip(models, weights.edge.tolist())]
     steps = max(m.steps for m, w in parts if w)
     if isinstance(rule, CloudByRows):
-        return derive([old, *models], _by_rows(rule, reports, told), steps)
+        return derive([old, *models, *([] if reference is None else [reference])], _by_rows(rule, reports, told), steps)
 
     def without(out: Mask) -> list[tuple[Model, float]]:
         heard = reports.only(~out)
@@ -80,7 +86,9 @@ def _by_rows(rule: CloudByRows, reports: Reports, told: Told) -> Recipe:
     """The rule of those that are left; the others look like the old model to it, and as if they had nothing to say."""
 
     def merge(rows: list[Row]) -> NDArray[np.floating]:
-        old, models = rows[0], np.stack(rows[1:])
+        n = len(reports.total)
+        old, models = rows[0], np.stack(rows[1 : 1 + n])
+        heard = reports if len(rows) == 1 + n else replace(reports, reference=rows[-1])
         out, news = told.left_out, reports.fresh & (reports.reported > 0)
         if rule.screen is not None and (news & ~out).any():
             far = np.zeros(len(models), dtype=np.bool_)
@@ -89,8 +97,8 @@ def _by_rows(rule: CloudByRows, reports: Reports, told: Told) -> Recipe:
             told.note(far & ~np.isfinite(models).all(axis=1), NOT_FINITE)
             out = out | far
         if not out.any():
-            return rule.rule(reports, old, models)
+            return rule.rule(heard, old, models)
         models[out] = old
-        return old if not (news & ~out).any() else rule.rule(reports.only(~out), old, models)
+        return old if not (news & ~out).any() else rule.rule(heard.only(~out), old, models)
 
     return merge

@@ -187,9 +187,10 @@ class Driver:
             case Delivered(client, ticket):
                 for edge, event in machines.delivered(np.array(client), np.array(ticket), now_s):
                     self._tell(edge.group, event)
-            case Left(client):
+            case Left(client, sick):
                 told, actions = machines.gone(np.array(client), now_s)
                 self.held.withdraw(client)
+                self.held.reject(client, sick)
                 for edge, gone in told:
                     self._tell(edge.group, gone)
                 self._perform(actions)

@@ -5,7 +5,7 @@ the method for the others; before a rule is asked otherwise. If nobody is left, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -24,14 +24,18 @@ Mask = NDArray[np.bool_]
 Values = TypeVar("Values", NDArray[np.float64], NDArray[np.bool_])
 
 
-def by_rows(rule: MergeEdge, old: Model, part: Part, steps: int, sick: Sick | None) -> Model:
-    """A merge that is a function of the models: it is done when they are computed."""
+def by_rows(
+    rule: MergeEdge, old: Model, part: Part, steps: int, sick: Sick | None, reference: Model | None = None
+) -> Model:
+    """A merge that is a function of the models: it is done when they are computed. reference: what trusted data make of the old
+    model."""
     assert isinstance(rule, ByRows)
     jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
     results = [load.result(j) for load, j in jobs]
     starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
     arrived = None if sick is None else Arrived.of(part.flights, sick)
-    return derive([old, *results, *starts], merge_by_rows(rule, part.arrivals, len(jobs), arrived), steps)
+    parts = [old, *results, *starts, *([] if reference is None else [reference])]
+    return derive(parts, merge_by_rows(rule, part.arrivals, len(jobs), arrived), steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +64,10 @@ class Arrived:
 
 
 def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int, arrived: Arrived | None = None) -> Recipe:
-    """The recipe of a merge of the old model, n_jobs updates and what they started from."""
+    """The recipe of a merge of the old model, n_jobs updates, what they started from, and a reference if there is one."""
 
     def merge(rows: list[Row]) -> NDArray[np.floating]:
-        old, updates, starts = rows[0], rows[1 : 1 + n_jobs], rows[1 + n_jobs :]
+        old, updates, starts = rows[0], rows[1 : 1 + n_jobs], rows[1 + n_jobs : 1 + 2 * n_jobs]
         out = np.zeros(n_jobs, dtype=np.bool_) if arrived is None else arrived.left_out
         if rule.screen is not None and not out.all():
             far = np.zeros(n_jobs, dtype=np.bool_)
@@ -74,6 +78,8 @@ def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int, arrived: Arrive
         if out.all():
             return old
         heard = arrivals.only(~out) if out.any() else arrivals
+        if len(rows) > 1 + 2 * n_jobs:
+            heard = replace(heard, reference=rows[-1])
         return rule.rule(heard, old, _stacked(updates, ~out), _stacked(starts, ~out))
 
     return merge

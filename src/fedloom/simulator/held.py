@@ -18,12 +18,13 @@ from fedloom.mixing import CloudWeights, Reports
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
-from fedloom.simulator.altering import Altering
+from fedloom.simulator.altering import Altering, note_sick
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
 from fedloom.simulator.cloud_merge import Told, left_out_of
 from fedloom.simulator.cloud_merge import merged as merged_at_cloud
 from fedloom.simulator.edge_merge import by_rows, by_weights
 from fedloom.simulator.moments import CLOUD, Moments
+from fedloom.simulator.roots import Roots
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
 from fedloom.simulator.sick import Sick, Update
@@ -71,6 +72,7 @@ class Held:
         self.sick = Sick() if world.drop_sick else None
         self.states = States(world.layout, self.sick)
         self.altering = Altering(world, self.sick)
+        self.roots = Roots(world, self.sick)
         self.handed: dict[int, Model] = {}
         self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
         self._told: dict[int, Update] = {}  # by aggregator, its last report
@@ -219,6 +221,11 @@ class Held:
             self.sending.forget(UPLOAD, k)
         self.states.withdraw(clients)
 
+    def reject(self, clients: Sequence[int], first_steps: Sequence[int]) -> None:
+        """Updates of clients were not finite, and did not come."""
+        for k, step in zip(clients, first_steps):
+            note_sick(("client", k, step), self.sick)
+
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
@@ -227,7 +234,9 @@ class Held:
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         if part.weights is None:
-            merged = by_rows(self._method.merge_edge, old, part, steps, self.sick)
+            worked = 0 if part.arrivals.steps is None else int(np.median(part.arrivals.steps))
+            reference = self.roots.reference(self._method.merge_edge, old, worked)
+            merged = by_rows(self._method.merge_edge, old, part, steps, self.sick, reference)
             merged = self.states.slowed(old, merged, part.arrivals)
             self.edges[n] = self.moments.stepped(n, old, merged)
             return
@@ -282,7 +291,9 @@ class Held:
         """The new model of the cloud, and of clusters."""
         told = Told([self._told.get(n) for n in range(len(self.reported))], self.sick, self.altering.reports)
         rule = self._method.merge_cloud
-        merged = merged_at_cloud(rule, action.reports, action.weights, self.model, self.reported, told)
+        periods = self._world.periods
+        reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
+        merged = merged_at_cloud(rule, action.reports, action.weights, self.model, self.reported, told, reference)
         edge = action.weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
@@ -292,7 +303,9 @@ class Held:
     def at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
         """What the cloud would make of the aggregators' models (N,)."""
         told = Told([None] * len(models), None)
-        merged = merged_at_cloud(self._method.merge_cloud, reports, weights, self.model, models, told)
+        rule, periods = self._method.merge_cloud, self._world.periods
+        reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
+        merged = merged_at_cloud(rule, reports, weights, self.model, models, told, reference)
         return self.moments.would(CLOUD, self.model, merged)
 
     def clusters_of(

@@ -23,7 +23,8 @@ def poisoned(task: Task, hostility: Hostility | None, n_classes: int, seed: int)
     if hostility is None or not isinstance(attack, LabelFlip | Backdoor):
         return task
     _check_classes(attack, n_classes)
-    xs, ys, parts, n = [task.x_train], [task.y_train], list(task.parts), len(task.y_train)
+    xs, parts, n = [task.x_train], list(task.parts), len(task.y_train)
+    ys: list[Ints] = [task.y_train.astype(np.int64)]
     for k in np.flatnonzero(hostility.clients).tolist():
         x, y = task.x_train[parts[k]], task.y_train[parts[k]].astype(np.int64)
         if isinstance(attack, LabelFlip):

@@ -1,7 +1,7 @@
 """What a scenario, a method and a seed come to: data, partition, model, local rule, and the world of the clock."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from fedloom.coding import Coding
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
 from fedloom.mixing import Screen
+from fedloom.simulator import roots
 from fedloom.simulator.features import Features
 from fedloom.simulator.hostility import hostility
 from fedloom.simulator.poisoning import poisoned
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
     """parts: the samples of each of K clients; label_counts (K, C). model: one's own module, or a named network as a record.
-    loss: one's own, or None for that of the dataset."""
+    loss: one's own, or None for that of the dataset. root: samples that servers train on, as one more client."""
 
     scenario: Scenario
     dataset: data.Dataset
@@ -41,6 +42,7 @@ class Setting:
     rule: LocalRule
     world: World
     loss: Callable[..., Any] | None = None
+    root: NDArray[np.int64] | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -61,7 +63,8 @@ class Setting:
     def task(self) -> Task:
         """For an engine: as clients train it, with what hostile ones made of their data."""
         n_classes = self.dataset.n_classes if self.dataset.one_class else 0
-        return poisoned(self.clean_task, self.world.hostility, n_classes, self.world.seed)
+        task = poisoned(self.clean_task, self.world.hostility, n_classes, self.world.seed)
+        return task if self.root is None else replace(task, parts=(*task.parts, self.root))
 
     @property
     def clean_task(self) -> Task:
@@ -117,6 +120,9 @@ def make_setting(
         )
     fleet = Fleet.from_settings(scenario.fleet, seed)
     own = _partition(scenario, dataset, parts, fleet.snapshot(0).home, seed)
+    root = None
+    if n_trusted := roots.wanted(method):
+        own, root = roots.taken(own, len(dataset.y_train), n_trusted, seed)
     if model is None:
         options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
         options |= {"n_tokens": dataset.n_tokens, "per_token": dataset.loss == "tokens"}
@@ -144,6 +150,7 @@ def make_setting(
         rule=rule,
         world=world,
         loss=loss,
+        root=root,
     )
 
 

@@ -140,7 +140,7 @@ class Simulation:
             now = (self.cloud_rounds_done, self._looks_done)
             replayed = resume is not None and now < (resume.cloud_round, resume.looks)
             (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
-            if resume is None or state.cloud_round > resume.cloud_round + 1:
+            if self._carrier is None and (resume is None or state.cloud_round > resume.cloud_round + 1):
                 self._refuse_if_all_sick(state)
             if state.between:
                 if not replayed:
