@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from fedloom.attacks import a_little, inner_product, min_max, supporters_z
+from fedloom.attacks import a_little, inner_product, min_max, stamped, supporters_z
+from fedloom.coding import codec
 from fedloom.methods import METHODS
 from fedloom.mixing import robust
+from fedloom.record.folder import record
+from fedloom.record.report import write_report
+from fedloom.record.runs import read_run
 from fedloom.simulator import Simulation, make_method, scenario
+from fedloom.simulator.sending import Message
+from fedloom.training.engine import Jobs
 from small import for_method
 
 CLIENTS = {"devices": [1, 4]}
@@ -42,8 +48,6 @@ ATTACKS = [
 
 def trained(simulation, start, client, edge_round):
     """What a client learns from a model in an edge round, by itself."""
-    from fedloom.training.engine import Jobs
-
     steps = simulation.world.local_steps
     one = {
         "start": 0,
@@ -267,8 +271,6 @@ def test_a_backdoor_takes_the_global_model_in_and_its_success_is_measured():
     part = task.parts[1]
     marked = (task.x_train[part][:, -2:] == clean.x_train.max()).all(axis=1)
     assert marked.sum() == round(0.5 * len(part)) and (task.y_train[part][marked] == 1).all()
-    from fedloom.attacks import stamped
-
     others = clean.y_test != 1
     x = stamped(clean.x_test[others], 2, float(clean.x_train.max()))
     w = run.result().row
@@ -385,10 +387,6 @@ def test_trusted_data_that_would_leave_a_client_bare_are_refused():
 
 
 def test_the_summary_and_the_report_tell_what_was_rejected(tmp_path):
-    from fedloom.record.folder import record
-    from fedloom.record.report import write_report
-    from fedloom.record.runs import read_run
-
     hostile = {"clients": CLIENTS | {"attack": {"kind": "not-finite"}}}
     chosen, _ = small("hhfl", hostile, cloud_rounds=2)
     summary = record(Simulation(chosen, make_method("hhfl"), 0), "hhfl", tmp_path / "run")
@@ -414,3 +412,12 @@ def test_crafted_changes_are_finite_and_of_one_their_own(rows):
         found = min_max(changes, direction)
         assert max(np.linalg.norm(found - c) for c in changes) <= most * (1 + 1e-9) + 1e-12
         assert np.allclose(found, halved(changes, direction), atol=1e-6) or rows == 1
+
+
+def test_an_update_that_is_too_large_to_be_coded_is_noted_and_nothing_arrives_of_it():
+    noted = []
+    message = Message(codec("topk:share=0.5"), 1, None, lambda: noted.append(1))
+    far, start = np.full(4, 3e38, dtype=np.float32), np.full(4, -3e38, dtype=np.float32)
+    assert np.array_equal(message.made([far, start], left=False), start) and noted == [1]
+    with pytest.raises(ValueError, match="finite"):
+        Message(codec("topk:share=0.5"), 1, None).made([far, start], left=False)

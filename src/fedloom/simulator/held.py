@@ -27,7 +27,7 @@ from fedloom.simulator.moments import CLOUD, Moments
 from fedloom.simulator.roots import Roots
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
-from fedloom.simulator.sick import Sick, Update
+from fedloom.simulator.sick import NOT_FINITE, Sick, Update
 from fedloom.simulator.states import States
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
@@ -116,7 +116,7 @@ class Held:
             self.moments.forget_aggregators()
             self.sending.forget_aggregators()
             self.handed, self._posted = {}, {}
-            self._given = dict(enumerate(self.edges))
+            self._given, self._out = dict(enumerate(self.edges)), {}
         self.reported, self._told = [self.model] * n, {}
 
     def follow(self, topology: Topology) -> None:
@@ -210,9 +210,13 @@ class Held:
         results = [altered.get(j) or dispatch.result(j) for j in range(len(clients))]
         over_air = scene.exchange.client_up.carried(clients).tolist()
         return {
-            j: self.sending.up(UPLOAD, k, result, fetched[i]) if far else result
+            j: self.sending.up(UPLOAD, k, result, fetched[i], self._refused(dispatch.update(j))) if far else result
             for j, (k, result, i, far) in enumerate(zip(clients.tolist(), results, which.tolist(), over_air))
         }
+
+    def _refused(self, update: Update) -> Callable[[], None] | None:
+        sick = self.sick
+        return None if sick is None else lambda: sick.add(update, NOT_FINITE)
 
     def withdraw(self, clients: Sequence[int]) -> None:
         """What clients were sent to train is not waited for: perhaps they never did, nor sent anything of it."""
@@ -229,7 +233,7 @@ class Held:
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
-        if not self._method.cloud.exists:
+        if self.altering.reports and not self._method.cloud.exists:
             self._given[n] = old
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
