@@ -4,7 +4,7 @@ Updates that are sick (fedloom.simulator.sick) are left out of both: of a merge 
 the method for the others; before a rule is asked otherwise. If nobody is left, the old model stays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -99,6 +99,25 @@ def by_weights(merge: MergeEdge, old: Model, part: Part, steps: int, sick: Sick 
     if sick is not None and not merged.settled and merged is not old:
         merged.leave_out = _Without(merge, old, part, sick)
     return merged
+
+
+def weights_now(merge: MergeEdge, part: Part, sick: Sick | None) -> Callable[[], Floats]:
+    """Asks how much each update (m,) of a merge by weights counts without those that are sick by then."""
+    assert part.weights is not None
+    planned = part.weights.model
+
+    def found() -> Floats:
+        out = None if sick is None else Arrived.of(part.flights, sick).left_out
+        if out is None or not out.any():
+            return planned
+        now = np.zeros(len(out))
+        if not out.all():
+            weights = merge.weights(part.arrivals.only(~out))
+            assert weights is not None
+            now[~out] = weights.model
+        return now
+
+    return found
 
 
 class _Without:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom import radio
-from fedloom._random import stream
 from fedloom.grouping import Topology
 from fedloom.methods import Method
 from fedloom.mixing import CloudWeights, Reports
@@ -22,7 +20,8 @@ from fedloom.simulator.altering import Altering, note_sick
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
 from fedloom.simulator.cloud_merge import Told, left_out_of
 from fedloom.simulator.cloud_merge import merged as merged_at_cloud
-from fedloom.simulator.edge_merge import by_rows, by_weights
+from fedloom.simulator.edge_merge import by_rows, by_weights, weights_now
+from fedloom.simulator.link_noise import noisy, occasion
 from fedloom.simulator.moments import CLOUD, Moments
 from fedloom.simulator.roots import Roots
 from fedloom.simulator.scene import Scene, Trip
@@ -54,9 +53,8 @@ class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
     the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. states: of a client rule. sick: updates that are left out, if any may be. altering: what
-    hostile participants send. handed: by aggregator, what the
-    cloud sent it, if the cloud has to remember."""
+    that are coded. states: of a client rule. sick: updates that are left out, if any may be. altering: what hostile participants
+    send. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -78,7 +76,7 @@ class Held:
         self._told: dict[int, Update] = {}  # by aggregator, its last report
         self._out: dict[
             int, tuple[Model, Model, Update]
-        ] = {}  # by aggregator: its model, what it tells of it, and its report
+        ] = {}  # by aggregator: its model, what it tells of it, and as what
         self._given: dict[int, Model] = {}  # by aggregator, what it had before it merged
         self.cloud_round = 0
         self._n_sent: dict[tuple[str, int, str], int] = defaultdict(int)
@@ -247,8 +245,9 @@ class Held:
         merged = by_weights(self._method.merge_edge, old, part, steps, self.sick)
         if scene.noise_std is not None and self.topology.kind == "cloud":
             client = part.arrivals.client
-            when = np.concatenate([_occasion(f) for f in flights])
-            merged = _noisy(self._world, merged, part.weights.model * scene.noise_std[client], client, when)
+            when, noise_std = np.concatenate([occasion(f) for f in flights]), scene.noise_std[client]
+            counted = weights_now(self._method.merge_edge, part, self.sick)
+            merged = noisy(self._world, merged, lambda: counted() * noise_std, client, when)
         self.edges[n] = self.moments.stepped(n, old, self.states.slowed(old, merged, part.arrivals))
 
     def post(self, n: int) -> Model:
@@ -287,7 +286,8 @@ class Held:
         self._out.pop(n, None)
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
-            model = _noisy(self._world, model, scene.noise_std[[n]], head, np.array([[version, 0]]))
+            std = scene.noise_std[[n]]
+            model = noisy(self._world, model, lambda: std, head, np.array([[version, 0]]))
         self.reported[n] = model
         self._told[n] = update
 
@@ -371,29 +371,7 @@ def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) ->
     return derive([edge, last], between, edge.steps)
 
 
-def _noisy(world: World, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
-    """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
-    device (m,) and occasion `when` (m, 2) when the model is computed."""
-    seed, trainable = world.seed, world.trainable
-
-    def add(rows: list[Row]) -> NDArray[np.floating]:
-        row: NDArray[np.floating] = rows[0]
-        where = np.ones(len(row), dtype=np.bool_) if trainable is None else trainable
-        for s, k, (number, times) in zip(std.tolist(), device.tolist(), when.tolist()):
-            row = radio.noisy(row, s, where, stream(seed, "uplink noise", k, number, times))
-        return row
-
-    return derive([model], add, model.steps) if std.any() else model
-
-
 def _mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
     """One of the mixtures of a scene, of the aggregators' models."""
     parts = [(models[n], weight) for n, weight in scene.mixtures[kind]]
     return combine(parts, [], steps=max(m.steps for m, _ in parts))
-
-
-def _occasion(flight: Flight) -> Ints:
-    """(m, 2) the edge round each was sent in, and how often it had been sent before in that round."""
-    sent: Sent = flight.load.sent
-    times = sent.times[flight.at]
-    return np.column_stack([np.full(len(times), sent.edge_round), times])

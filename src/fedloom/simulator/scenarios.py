@@ -207,18 +207,16 @@ def _a_name(text: str) -> str:
 
 
 class ScreenSettings(Settings):
-    """What is looked at before any merge (fedloom.mixing.screen): updates whose change is longer than `times_median` times the
-    median of those that came, or longer than `norm`, are left out."""
+    """Updates whose change is longer than `times_median` times the median, or than `norm`, are left out (fedloom.mixing.screen)."""
 
     times_median: Annotated[float, Field(gt=1, le=1e30)] | None = 1e3
-    norm: Annotated[float, Field(gt=0, le=1e30)] | None = None
+    norm: Positive | None = None
 
 
 class Scenario(Settings):
     """Everything about an experiment but the method and the seed. `name` names folders too, so it is letters, digits, dots,
-    dashes and underscores. `model_bits`: size of a model on air, by default
-    32 bits for each of its values. `on_sick`: updates that are not finite are left out and counted (drop), or end the run
-    (stop). `screen`: so are those that are absurdly long; without it lengths are not looked at.
+    dashes and underscores. `model_bits`: size of a model on air, by default 32 bits for each of its values. `on_sick`: updates
+    that are not finite are left out and counted (drop), or end the run (stop). `screen`: so are those that are absurdly long.
     `hostile`: who is, and what they do (fedloom.attacks)."""
 
     name: Annotated[str, AfterValidator(_a_name)] = "unnamed"

@@ -140,8 +140,9 @@ class Simulation:
             now = (self.cloud_rounds_done, self._looks_done)
             replayed = resume is not None and now < (resume.cloud_round, resume.looks)
             (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
-            if self._carrier is None and (resume is None or state.cloud_round > resume.cloud_round + 1):
-                self._refuse_if_all_sick(state)
+            if not state.between:
+                whole = resume is None or state.cloud_round > resume.cloud_round + 1
+                self._look_for_sick(may_refuse=whole and self._carrier is None)
             if state.between:
                 if not replayed:
                     self._measure(state)
@@ -275,13 +276,13 @@ class Simulation:
     def _sick(self) -> Sick | None:
         return self.federation.held.sick
 
-    def _refuse_if_all_sick(self, state: CloudRound) -> None:
+    def _look_for_sick(self, *, may_refuse: bool) -> None:
         """A cloud round in which nobody's model stayed finite is no matter of a few sick clients: the training is at fault."""
-        n_trained, n_sick = sum(self.batches), 0 if self._sick is None else len(self._sick)
-        if n_trained == self._so_far[0] and n_sick > self._so_far[1] and self._sick is not None:
-            raise NotFinite(sorted({k for _, k, *_ in self._sick.table}), self.rule.lr)
-        if not state.between:
-            self._so_far = n_trained, n_sick
+        (trained_before, sick_before), sick = self._so_far, self._sick
+        self._so_far = sum(self.batches), 0 if sick is None else len(sick)
+        nobody = self._so_far[0] == trained_before and self._so_far[1] > sick_before
+        if nobody and may_refuse and sick is not None:
+            raise NotFinite(sorted({k for _, k, *_ in sick.table}), self.rule.lr)
 
     def _score(self, model: Model) -> float:
         """Accuracy on training samples that no client has; 0 in a dry run."""
