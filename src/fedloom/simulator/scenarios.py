@@ -207,7 +207,7 @@ def _a_name(text: str) -> str:
 
 
 class ScreenSettings(Settings):
-    """Updates whose change is longer than `times_median` times the median, or than `norm`, are left out (fedloom.mixing.screen)."""
+    """Changes longer than `times_median` times the median, or than `norm`, are left out (fedloom.mixing.screen)."""
 
     times_median: Annotated[float, Field(gt=1, le=1e30)] | None = 1e3
     norm: Positive | None = None
