@@ -224,7 +224,7 @@ def test_a_hostile_aggregator_alters_what_it_sends_and_the_run_goes_on_to_the_sa
     again = ran(chosen, text, saved[0])
     assert again.measures == whole.measures and np.array_equal(again.result().row, whole.result().row)
     if attack["kind"] == "not-finite":
-        assert {who for who, *_ in whole.federation.held.sick.table} == {kind[:-1]}
+        assert {who for who, *_ in whole.federation.held.sick.table} == {kind[:-1], f"{kind[:-1]} to members"}
 
 
 def test_an_edge_that_flips_its_report_by_hand():
@@ -235,6 +235,15 @@ def test_an_edge_that_flips_its_report_by_hand():
     first = honest.setting.first_row.astype(np.float64)
     (v0, a0), (v1, a1) = ((m.row.astype(np.float64), w) for m, w in honest.federation.held.merged)
     assert np.allclose(run.result().row, a0 * v0 + a1 * (2 * first - v1), atol=1e-6)
+
+
+def test_what_members_are_sent_has_nothing_to_do_with_what_the_cloud_is_told():
+    made, _ = for_method("hierfedavg", cloud_rounds=3)
+    hostile = {"edges": {"cells": [1], "attack": {"kind": "not-finite"}, "to": "members"}}
+    run = ran(scenario(made | {"hostile": hostile}), "hierfedavg")
+    assert {who for who, *_ in run.federation.held.sick.table} == {"edge to members"}
+    (_, a0), (_, a1) = run.federation.held.merged
+    assert a0 > 0 and a1 > 0 and np.isfinite(run.result().row).all()
 
 
 def test_a_withheld_report_is_what_was_handed_down():

@@ -30,7 +30,7 @@ from fedloom.simulator.scene import Scene
 from fedloom.simulator.sick import NOT_FINITE, Sick, Update
 from fedloom.simulator.world import World
 
-CLOUD, MEMBERS = "cloud", "members"
+TO_MEMBERS = " to members"
 Sender = tuple[str, int]
 
 
@@ -102,15 +102,16 @@ class Altering:
 
     def from_aggregator(self, to: str, update: Update, model: Model, before: Model, cloud_round: int) -> Model:
         """What an edge server or head, which had the model before, sends of the one that it has, to the cloud or to its members.
-        update: its kind, number and how many it had sent there before."""
-        (kind, host, _), found = update, self._attack_of(update[0], update[1], cloud_round)
+        update: its kind (what goes to members is named apart), number and how many it had sent there before."""
+        who, host, _ = update
+        found = self._attack_of(who.removesuffix(TO_MEMBERS), host, cloud_round)
         if found is None or found.to not in (to, "both"):
             return model
         match found.attack:
             case Withhold():
                 return before
             case Replay():
-                return self._again(found.attack, (f"{kind} to {to}", host), model)
+                return self._again(found.attack, (who, host), model)
             case attack:
                 return derive([model, before], self._rule(attack, update), model.steps)
 

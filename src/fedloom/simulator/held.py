@@ -16,7 +16,7 @@ from fedloom.mixing import CloudWeights, Reports
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
-from fedloom.simulator.altering import Altering, note_sick
+from fedloom.simulator.altering import TO_MEMBERS, Altering, note_sick
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
 from fedloom.simulator.cloud_merge import Told, left_out_of
 from fedloom.simulator.cloud_merge import merged as merged_at_cloud
@@ -79,7 +79,7 @@ class Held:
         ] = {}  # by aggregator: its model, what it tells of it, and as what
         self._given: dict[int, Model] = {}  # by aggregator, what it had before it merged
         self.cloud_round = 0
-        self._n_sent: dict[tuple[str, int, str], int] = defaultdict(int)
+        self._n_sent: dict[tuple[str, int], int] = defaultdict(int)
         self._weights = np.zeros(0)
         self._keep_last = keep_last or method.start.share is not None
         self._topology: Topology | None = None
@@ -274,10 +274,9 @@ class Held:
         return self.altering.from_aggregator("members", update, self.edges[n], self._given[n], self.cloud_round)
 
     def _next(self, n: int, to: str) -> Update:
-        kind, host = self.topology.kind, int(self.topology.host[n])
-        number = self._n_sent[kind, host, to]
-        self._n_sent[kind, host, to] = number + 1
-        return kind, host, number
+        who = self.topology.kind + (TO_MEMBERS if to == "members" else ""), int(self.topology.host[n])
+        self._n_sent[who] += 1
+        return (*who, self._n_sent[who] - 1)
 
     def report(self, n: int, scene: Scene, version: int) -> None:
         """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link."""
