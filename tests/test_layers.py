@@ -9,11 +9,24 @@ import fedloom
 
 LAYERS = [
     *("gate", "radio", "fleet", "data", "grouping", "mixing", "pacing", "coding", "privacy", "allocation", "bounds"),
+    "attacks",
     *("training", "protocol", "methods", "simulator", "planning", "scale", "record", "deployment", "flower"),
     *("reproduce", "cli"),
 ]
 BASE = {"_blas", "_check", "_kernels", "_random", "_settings", "_sums", "_versions", "numbers"}  # below all layers
-POLICY = ["radio", "grouping", "mixing", "pacing", "coding", "privacy", "allocation", "bounds", "protocol", "methods"]
+POLICY = [
+    "radio",
+    "grouping",
+    "mixing",
+    "pacing",
+    "coding",
+    "privacy",
+    "allocation",
+    "bounds",
+    "attacks",
+    "protocol",
+    "methods",
+]
 LEARNS = {"allocation/ppo.py"}  # trains a network; its test sees that threads and generators are put back
 ROOT = Path(fedloom.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))

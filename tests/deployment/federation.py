@@ -21,7 +21,7 @@ from fedloom.deployment.store import Store
 from fedloom.deployment.worker import Worker
 from fedloom.record.checkpoints import choose_checkpoint, save_checkpoint
 from fedloom.simulator import Scenario, Simulation, make_method
-from fedloom.simulator.setting import make_setting
+from fedloom.simulator.setting import make_setting, screened_by
 from fedloom.training.choose import make_engine
 from fedloom.training.native import NativeEngine
 
@@ -32,7 +32,8 @@ class Together:
     """Runs a scenario with a method. `row` is the cloud's model when `run` is over."""
 
     def __init__(self, scenario, method, folder, seed=0, network=None, patience_s=None, absent=()):
-        self.scenario, self.method, self.seed = Scenario.model_validate(scenario), make_method(method), seed
+        self.scenario, self.seed = Scenario.model_validate(scenario), seed
+        self.method = screened_by(make_method(method), self.scenario)
         self.folder, self.network = folder, network or Network()
         self.setting = make_setting(self.scenario, self.method, seed)
         self.engine, _ = make_engine(self.setting.task, self.setting.rule, seed, 1)

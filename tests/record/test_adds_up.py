@@ -173,7 +173,14 @@ def test_devices_of_several_cells_are_a_group_of_their_own(tmp_path):
 
 
 SHORT = ["training.cloud_rounds=2", "task.model={kind: softmax}", "evaluation.models=global"]
-BOX_S = {"cells-overlap": 2, "d2d-mesh": 120, "disc-100": 2, "edge-mobility": 60, "two-regions": 0.5}  # a few rounds
+BOX_S = {
+    "cells-overlap": 2,
+    "d2d-mesh": 120,
+    "disc-100": 2,
+    "edge-mobility": 60,
+    "hostile": 2,
+    "two-regions": 0.5,
+}  # a few rounds
 REFUSED = {  # what a scenario lacks that a method needs, with a clear word
     "camu": "device_cloud: {via: direct, up: {kind: radio}}",
     "hiflash_r": "samples that no client has",

@@ -52,7 +52,14 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "theory": {"evaluation": {"theory": True}},
     "steps": {"training": {"total_steps": 13}},
 }
-BOX_S = {"cells-overlap": 2, "d2d-mesh": 120, "disc-100": 2, "edge-mobility": 60, "two-regions": 0.5}  # a few rounds
+BOX_S = {
+    "cells-overlap": 2,
+    "d2d-mesh": 120,
+    "disc-100": 2,
+    "edge-mobility": 60,
+    "hostile": 2,
+    "two-regions": 0.5,
+}  # a few rounds
 SHORT = ["training.cloud_rounds=2", "task.model={kind: softmax}"]
 
 Change = Callable[[Method], Method]

@@ -12,6 +12,7 @@ METHODS = {
     "d2d-mesh": ("fedavg", "ltc", "random_clusters"),
     "disc-100": ("fedavg", "ddc"),
     "edge-mobility": ("fedavg", "hierfedavg", "csahfl", "fedat"),
+    "hostile": ("hierfedavg", "hhfl"),
     "two-regions": ("fedavg", "camu", "camu_ungated"),
 }
 

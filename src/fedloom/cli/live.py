@@ -93,7 +93,8 @@ def panel(simulation: "Simulation", name: str, done: int, wall_s: float) -> "Gro
         head.add_row("clock", f"{seconds(last['time_s'])} simulated")
         head.add_row("energy", amount(last["energy_j"], "J"))
         head.add_row("traffic", amount(last["bytes"], "B"))
-        head.add_row("updates", f"{last['updates']:,} merged, {last['late']:,} late")
+        rejected = f", {last['rejected']:,} rejected" if "rejected" in last else ""
+        head.add_row("updates", f"{last['updates']:,} merged, {last['late']:,} late{rejected}")
     parts: list[Any] = [head]
     rows = cluster_rows(simulation, done)
     if rows:

@@ -17,6 +17,7 @@ from fedloom.deployment.booking import Booking
 from fedloom.deployment.clock import WallClock
 from fedloom.deployment.coded import Wire
 from fedloom.deployment.collecting import Collecting
+from fedloom.deployment.hostile import not_finite
 from fedloom.deployment.journal import Journal, Noted
 from fedloom.deployment.looking import Looking
 from fedloom.deployment.losses import Losses
@@ -159,7 +160,8 @@ class Conductor:
                     if failed is None:
                         self.names.done(naming.left(order["name"]))
                         self.names.done(naming.own(order["name"]))
-                    self.clock.happened(Left((client,)) if failed else Delivered((client,), (ticket,)))
+                    sick = (naming.first_step(order["name"]),) if failed and not_finite(failed) else ()
+                    self.clock.happened(Left((client,), sick) if failed else Delivered((client,), (ticket,)))
                 case "merge" | "hold" | "report":
                     if order["do"] != "report":
                         self.journal.confirms(order_id)

@@ -111,9 +111,8 @@ class Doing:
         began_s, before_j = time.monotonic(), self._joules()
         self.at_work[order["id"]] = "train"
         steps = {"n_steps": order["n_steps"], "first_step": naming.first_step(name), "lr_step": order["lr_step"]}
-        row, own = await self._short.do(
-            "train", partial(_own, partial(self._working.train, start, self._states(order), **steps))
-        )
+        train = partial(self._working.train, start, self._states(order), altered=order.get("altered", False), **steps)
+        row, own = await self._short.do("train", partial(_own, train))
         if "lasts_s" in order:
             await asyncio.sleep(order["lasts_s"] - (time.monotonic() - began_s))
         if order["begun"]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedloom.deployment import naming
 from fedloom.deployment.book import Names
+from fedloom.deployment.hostile import is_altered, true_of
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.losses import Losses
 from fedloom.deployment.orders import Order, Outbox
@@ -18,9 +19,11 @@ from fedloom.deployment.waves import Waves
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows
 from fedloom.protocol.messages import Part
+from fedloom.simulator.altering import Altered
 from fedloom.simulator.book import Dispatch, Model
 from fedloom.simulator.clock import Delivered
-from fedloom.simulator.held import Errand, same
+from fedloom.simulator.edge_merge import same
+from fedloom.simulator.held import Errand
 from fedloom.simulator.scene import Scene
 from fedloom.simulator.sending import FETCH, Arrived, Rounded, message_of
 from fedloom.training.state import Layout, Slowed
@@ -96,6 +99,7 @@ class Ordering:
                 **paced,
                 **coded,
                 **states,
+                **({"altered": True} if is_altered(errand, j) else {}),
             },
         )
 
@@ -193,8 +197,11 @@ class Ordering:
             match model.rule:
                 case None:
                     return {"mix": [[self._recipe(part, stations, by), weight] for part, weight in model.models]}
+                case Altered():  # a device that sends something else has that in the place of its update
+                    return self._recipe(model.models[0][0], stations, by)
                 case Arrived(message):
                     (result, _), (reference, _), *_ = model.models
+                    result = true_of(result) if isinstance(result.rule, Altered) else result
                     up = {"n": naming.message(_of_job(result)), "at": by}
                     return {"up": up, "ref": self._recipe(reference, stations, by), "key": message.key}
                 case Rounded(kind, _, key) if kind == FETCH:
@@ -325,7 +332,7 @@ def _sent(errand: Errand, j: int) -> str:
 
 
 def _is_coded(errand: Errand, j: int) -> bool:
-    return errand.arriving is not None and isinstance(errand.arriving[j].rule, Arrived)
+    return j in errand.arriving and isinstance(errand.arriving[j].rule, Arrived)
 
 
 def _plain(arrivals: Arrivals) -> dict[str, object]:

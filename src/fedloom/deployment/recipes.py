@@ -18,7 +18,7 @@ from fedloom._sums import weighted_sum
 from fedloom.deployment.coded import Wire
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows
-from fedloom.simulator.held import merge_by_rows
+from fedloom.simulator.edge_merge import merge_by_rows
 from fedloom.training.state import Slowed
 
 Row = NDArray[np.float32]

@@ -23,6 +23,7 @@ from fedloom.deployment.certificates import Credentials
 from fedloom.deployment.cloud import CloudDesk, conduct
 from fedloom.deployment.coded import Wire, check_coding
 from fedloom.deployment.conductor import Conductor
+from fedloom.deployment.hostile import check_hostile
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.letters import MOST_HEADER, Letter
 from fedloom.deployment.logs import Log
@@ -48,7 +49,7 @@ from fedloom.record.identity import identity_of as identity_of_run
 from fedloom.record.identity import settings_of
 from fedloom.record.measured import write_measured
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
-from fedloom.simulator.setting import make_setting
+from fedloom.simulator.setting import make_setting, screened_by
 from fedloom.simulator.simulation import Simulation
 from fedloom.simulator.world import World
 from fedloom.training.choose import make_engine
@@ -91,6 +92,7 @@ def check_runs(scenario: Scenario, method: Method) -> None:
     check_optimiser(scenario, method)
     check_coding(method)
     check_states(method)
+    check_hostile(scenario, method)
     if scenario.evaluation.models == "devices":
         raise ValueError(
             "evaluation.models is devices, and what a device has trained is not shown to the cloud; set it to edges or global"
@@ -113,7 +115,7 @@ def run_role(
     if role is not None and role != found:
         raise ValueError(f"{folder} is the bundle of {bundle.name}; start it with: fedloom {found} {folder}")
     scenario = Scenario.model_validate(dict(bundle.scenario))
-    method = method_of(bundle.method, bundle.clusters)
+    method = screened_by(method_of(bundle.method, bundle.clusters), scenario)
     check_runs(scenario, method)
     sys.setswitchinterval(SWITCH_S)
     with _alone(folder), (folder / LOG).open("a") as file:

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom import attacks
+from fedloom.simulator.altering import attack_stream
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
 from fedloom.simulator.setting import Setting
-from fedloom.training.engine import Engine, Jobs, KeepsState, Mix
+from fedloom.training.engine import Engine, Jobs, KeepsState, Mix, NotFinite
 
 Row = NDArray[np.float32]
 
@@ -21,10 +23,34 @@ class Worker:
         self.client, self._setting, self._engine = client, setting, engine
 
     def train(
-        self, start: Row, own: Row | None = None, *, n_steps: int, first_step: int, lr_step: int
+        self,
+        start: Row,
+        own: Row | None = None,
+        *,
+        n_steps: int,
+        first_step: int,
+        lr_step: int,
+        altered: bool = False,
     ) -> tuple[Row, Row | None]:
         """The row after so many local steps, and the states that a client rule keeps, if there is one: a pure function of these
-        numbers, the states `own` before (None: as they begin), and the device's data."""
+        numbers, the states `own` before (None: as they begin), and the device's data. altered: the device is hostile, and this is
+        what it sends."""
+        row, kept = self._trained(start, own, n_steps, first_step, lr_step)
+        return (self._altered(row, start, first_step) if altered else row), kept
+
+    def _altered(self, row: Row, start: Row, first_step: int) -> Row:
+        world = self._setting.world
+        assert world.hostility is not None and world.hostility.settings.clients is not None
+        attack, update = world.hostility.settings.clients.attack, ("client", self.client, first_step)
+        assert attack is not None
+        sent = attacks.altered(attack, row, start, world.trainable, lambda: attack_stream(world.seed, update))
+        if not np.isfinite(sent).all():
+            raise NotFinite([self.client], self._setting.rule.lr)
+        return sent
+
+    def _trained(
+        self, start: Row, own: Row | None, n_steps: int, first_step: int, lr_step: int
+    ) -> tuple[Row, Row | None]:
 
         def one(value: int) -> NDArray[np.int64]:
             return np.array([value], dtype=np.int64)

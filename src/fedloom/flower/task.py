@@ -50,6 +50,10 @@ def task_of_scenario(scenario: Scenario, method: Method, seed: int, own: Mapping
         raise ValueError(
             "evaluation.models is devices, which Flower's ServerApp does not look at; set it to edges or global"
         )
+    if scenario.hostile is not None:
+        raise ValueError(
+            "hostile participants are simulated, or deployed by fedloom itself; leave hostile out for Flower"
+        )
     setting = make_setting(scenario, method, seed, **own)
 
     def rounds(conductor: Conductor) -> Iterator[Done]:

@@ -17,7 +17,7 @@ from fedloom.coding import Coding, Gaussian, codec
 from fedloom.gate import options
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
-from fedloom.mixing import by_steps, mean_of_aggregators
+from fedloom.mixing import by_steps, cloud_screened, mean_of_aggregators, screened
 from fedloom.mixing.merges import ByRows, CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.private_mean import PrivateMean, private_mean
 from fedloom.mixing.robust.by_name import cloud_by_name, edge_by_name
@@ -217,7 +217,9 @@ class Method:
         `rule`: a client rule with state, or its name with options, "ditto:pull=0.5". `merge_edge` and `merge_cloud` may be
         the name of a robust rule with its options, "trimmed_mean:share=0.1", which takes the place of the mean. `by_steps`: what
         clients changed is divided by their local steps before it is merged (fedloom.mixing.nova). `private`: who adds noise,
-        client or edge, and how much: Gaussian(clip=1.0, noise=1.0), PrivateMean(...), or as text, "client:noise=0.5"."""
+        client or edge, and how much: Gaussian(clip=1.0, noise=1.0), PrivateMean(...), or as text, "client:noise=0.5". `screen`:
+        what is looked at before updates, and reports, are merged (fedloom.mixing.Screen); it goes with the merges that the method
+        has then."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
         if isinstance(parts.get("merge_edge"), str):
@@ -241,4 +243,7 @@ class Method:
             parts["local"] = replace(parts.get("local", self.local), rule=made_rule)
         if parts.pop("by_steps", False):
             parts["merge_edge"] = by_steps(parts.get("merge_edge", self.merge_edge))
+        if (screen := parts.pop("screen", None)) is not None:
+            parts["merge_edge"] = screened(parts.get("merge_edge", self.merge_edge), screen)
+            parts["merge_cloud"] = cloud_screened(parts.get("merge_cloud", self.merge_cloud), screen)
         return replace(self, **parts)

@@ -4,6 +4,7 @@ from fedloom.mixing import robust as robust
 from fedloom.mixing.kl import closeness, cluster_weights, kl_cloud_weights, kl_divergence
 from fedloom.mixing.merges import ByRows, CloudByRows, CloudLinear, Linear
 from fedloom.mixing.nova import by_steps, normalised
+from fedloom.mixing.screen import Screen, cloud_screened, screened
 from fedloom.mixing.similarity import similarity_weights, start_share
 from fedloom.mixing.size import by_reported, by_size, by_split_size, by_total
 from fedloom.mixing.staleness import discounted, group_rate, polynomial_cloud, polynomial_edge, staleness_weight
@@ -21,12 +22,14 @@ __all__ = [
     "EdgeWeights",
     "Linear",
     "Reports",
+    "Screen",
     "by_reported",
     "by_size",
     "by_split_size",
     "by_steps",
     "by_total",
     "closeness",
+    "cloud_screened",
     "cluster_weights",
     "contribution",
     "contribution_weights",
@@ -40,6 +43,7 @@ __all__ = [
     "normalised",
     "polynomial_cloud",
     "polynomial_edge",
+    "screened",
     "similarity_weights",
     "staleness_weight",
     "start_share",

@@ -6,10 +6,12 @@ may do anything with them (mixing/robust has some); `weighted` makes a rule of w
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom import _check
 from fedloom.mixing.server import ServerStep
 from fedloom.mixing.size import by_size, by_total
 from fedloom.mixing.weights import Arrivals, CloudWeights, EdgeWeights, Reports
@@ -19,6 +21,24 @@ WeighEdge = Callable[[Arrivals], EdgeWeights]
 WeighCloud = Callable[[Reports], CloudWeights]
 EdgeRule = Callable[[Arrivals, Rows, Rows, Rows], NDArray[np.floating]]
 CloudRule = Callable[[Reports, Rows, Rows], NDArray[np.floating]]
+
+
+class Looks(Protocol):
+    """Looks at models before they are merged; fedloom.mixing.screen.Screen does."""
+
+    def too_far(self, rows: Rows, begun: Rows) -> NDArray[np.bool_]:
+        """(m,): which of the rows (m, P) are left out; begun (m, P), or (P,) for all of them."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Root:
+    """Trusted data of the servers: so many training samples that no client has."""
+
+    samples: int = 100
+
+    def __post_init__(self) -> None:
+        _check.whole("samples", self.samples)
 
 
 @dataclass(frozen=True)
@@ -42,6 +62,10 @@ class ByRows:
     """(arrivals, the old model (P,), the updates (m, P), what they started from (m, P)) -> the new model (P,)."""
     then: ServerStep | None = None
     """What is done with the step from the old model to the merged one; by default it is taken."""
+    screen: Looks | None = None
+    """Which of the updates are left out before the rule is asked, beside those that are not finite."""
+    root: Root | None = None
+    """Trusted data: what they make of the old model is told with the arrivals (`reference`)."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return None
@@ -70,6 +94,10 @@ class CloudByRows:
     """By which models of clusters are made, and aggregators shown: known before the models are."""
     then: ServerStep | None = None
     """What is done with the step from the old model to the merged one; by default it is taken."""
+    screen: Looks | None = None
+    """Which of the reports are left out before the rule is asked, beside those that are not finite."""
+    root: Root | None = None
+    """Trusted data: what they make of the old model is told with the reports (`reference`)."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.shown(reports)

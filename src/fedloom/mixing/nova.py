@@ -11,10 +11,12 @@ updates, made to add up to 1; what it gives the aggregator's old model stays. A 
 start_k + f_k (w_k - start_k) in place of w_k, p_k by samples. With equal steps f_k = 1, and nothing is changed: bit for bit.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.mixing.merges import ByRows, EdgeRule, Linear, MergeEdge, Rows, WeighEdge
+from fedloom.mixing.merges import EdgeRule, Linear, MergeEdge, Rows, WeighEdge
 from fedloom.mixing.weights import Arrivals, EdgeWeights, Floats
 
 
@@ -22,7 +24,7 @@ def by_steps(merge: MergeEdge) -> MergeEdge:
     """A merge of updates that are normalised by their local steps first."""
     if isinstance(merge, Linear):
         return Linear(normalised(merge.weigh), merge.then)
-    return ByRows(normalised_rows(merge.rule), merge.then)
+    return replace(merge, rule=normalised_rows(merge.rule))
 
 
 def normalised(weigh: WeighEdge) -> WeighEdge:

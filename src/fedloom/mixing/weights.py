@@ -5,7 +5,7 @@ aggregator's old model, the models w_i that arrived and the models s_i from whic
 own * old model + sum_n edge_n * v_n. Weighing decides the coefficients and never sees a model.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ class Arrivals:
     client (m,); n_samples (m,) of each client; n_reached (m,): to how many aggregators the client reports;
     staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
     total: samples of all clients attached to the aggregator; steps (m,): local steps that each client did. occasion: what tells
-    this merge from all others of a run (its seed first), for rules that draw.
+    this merge from all others of a run (its seed first), for rules that draw. n_sick: so many more came and were left out;
+    reference (P,): what trusted data make of the old model, if the merge has some.
     """
 
     client: NDArray[np.int64]
@@ -30,6 +31,20 @@ class Arrivals:
     total: float = 0.0
     steps: NDArray[np.int64] | None = None
     occasion: tuple[int, ...] = (0,)
+    n_sick: int = 0
+    reference: NDArray[np.float32] | None = None
+
+    def only(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Arrivals":
+        """As if only some of them, by mask (m,) or by number, had come."""
+        return replace(
+            self,
+            client=self.client[kept],
+            n_samples=self.n_samples[kept],
+            n_reached=self.n_reached[kept],
+            staleness=self.staleness[kept],
+            steps=None if self.steps is None else self.steps[kept],
+            n_sick=self.n_sick + len(self.client) - len(self.client[kept]),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,7 +66,7 @@ class Reports:
 
     reported_last (N,): as reported, in its last edge round only; n_reports (N,): its reports so far, with this one;
     cluster (N,): the cluster 0, 1, ... that n works for; label_counts (clusters, C): samples of each class of all members of
-    a cluster, on whatever host.
+    a cluster, on whatever host. reference (P,): what trusted data make of the old model, if the merge has some.
     """
 
     total: Floats
@@ -62,6 +77,18 @@ class Reports:
     n_reports: NDArray[np.int64] | None = None
     cluster: NDArray[np.int64] | None = None
     label_counts: NDArray[np.int64] | None = None
+    reference: NDArray[np.float32] | None = None
+
+    def only(self, kept: NDArray[np.bool_]) -> "Reports":
+        """As if only some of the aggregators (N,) had reported, and the others had no samples."""
+        last = self.reported_last
+        return replace(
+            self,
+            total=self.total * kept,
+            reported=self.reported * kept,
+            fresh=self.fresh & kept,
+            reported_last=None if last is None else last * kept,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -62,6 +62,7 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str, *, fl
         "decisions": {g: _pack(decision) for g, decision in checkpoint.decisions.items()},
         "scores": checkpoint.scores,
     } | ({"own_at": checkpoint.own_at} if checkpoint.own_at else {})
+    state |= {"sick": checkpoint.sick} if checkpoint.sick else {}
     text = json.dumps(state)
     # one entry: several would be written in any order, and the same run writes the same bytes
     content = save(arrays, metadata={"state": json.dumps({"sha256": _digest(text, arrays), "state": text})})
@@ -124,6 +125,7 @@ def read_checkpoint(path: Path, identity: str) -> "Checkpoint":
             last_row=arrays.get("last_row"),
             own=arrays.get("own", np.zeros((0, 0), dtype=np.float32)),
             own_at=state.get("own_at", []),
+            sick=[(str(who), int(k), int(n), str(cause)) for who, k, n, cause in state.get("sick", [])],
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, MemoryError) as error:
         reason = one_line(str(error) or type(error).__name__)

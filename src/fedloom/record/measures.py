@@ -24,7 +24,7 @@ TABLES = {
     "On a client's own labels": OWN_LABELS,
     "On the whole test set": EXISTING,
 }  # the tables of other measures beside the one that runs are judged by
-SHARES = ("accuracy", "local_accuracy", *OWN_LABELS, *EXISTING)  # shown in percent
+SHARES = ("accuracy", "local_accuracy", "backdoor_success", *OWN_LABELS, *EXISTING)  # shown in percent
 
 NAMES = {
     "local_accuracy": "local accuracy",
@@ -57,6 +57,8 @@ NAMES = {
     "devices_down": "devices that are down",
     "battery_mean": "charge of the batteries",
     "battery_least": "charge of the emptiest battery",
+    "rejected": "rejected updates so far",
+    "backdoor_success": "backdoor success",
     "train_loss": "training loss",
 }
 
@@ -82,6 +84,9 @@ MEANINGS = {
     "loss": "loss of the global model on the test samples",
     "rmse": "root of the mean squared error of the global model on the test samples",
     "mae": "mean absolute error of the global model on the test samples",
+    "backdoor_success": "share of the test samples of other classes that, with the trigger, the global model takes for its "
+    "target",
+    "rejected": "updates that were not finite, or absurdly long, and were left out of every merge",
     "edge_drift": "mean squared distance of the aggregators' models from their mean when they were averaged",
 }
 

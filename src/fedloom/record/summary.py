@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from fedloom._versions import version_of
 
 if TYPE_CHECKING:  # reading records needs no torch
     from fedloom.simulator import Place, Simulation
+    from fedloom.simulator.sick import Sick
 
+MOST_SENDERS = 5  # of rejected updates, that are named
 PACKAGES = ("fedloom", "torch", "numpy", "scipy", "polars", "safetensors", "pydantic")
 
 
@@ -20,7 +23,8 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
     """Final and best measures, totals by hop, and how long it took."""
     measures = simulation.measures
     best = max(measures, key=lambda m: m.get("accuracy", -m.get("loss", math.inf)))
-    ledger = simulation.federation.ledger
+    ledger, sick = simulation.federation.ledger, simulation.federation.held.sick
+    left_out = {} if not sick else {"rejected": sick.counts}
     return {
         "final": measures[-1],
         "best": best,
@@ -31,9 +35,9 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
         "engine_s": simulation.engine_s,
         "jobs_per_batch": float(np.mean(simulation.batches)) if simulation.batches else None,
         "resumed": resumed,
-        "warnings": simulation.warnings,
+        "warnings": [*simulation.warnings, *rejections(sick)],
         **_privacy(simulation),
-    }
+    } | left_out
 
 
 def _privacy(simulation: "Simulation") -> dict[str, Any]:
@@ -48,6 +52,17 @@ def _privacy(simulation: "Simulation") -> dict[str, Any]:
             "revealed_beside": sorted(simulation.method.needs),
         }
     }
+
+
+def rejections(sick: "Sick | None") -> list[str]:
+    """A sentence on updates that were left out, if any were."""
+    if not sick:
+        return []
+    senders = Counter(f"{who} {k}" for who, k, *_ in sick.table)
+    shown = ", ".join(f"{name} ({n})" for name, n in senders.most_common(MOST_SENDERS))
+    more = f" and {len(senders) - MOST_SENDERS} more" if len(senders) > MOST_SENDERS else ""
+    causes = ", ".join(f"{n} {cause}" for cause, n in sick.counts.items())
+    return [f"{len(sick)} updates were left out ({causes}), sent by {shown}{more}"]
 
 
 def _topology(simulation: "Simulation", place: "Place") -> dict[str, Any]:

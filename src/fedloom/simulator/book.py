@@ -9,6 +9,9 @@ without values.
 
 Where weights depend on the models themselves, a model is a function of the rows of others (`derive`), which is called when
 they are known.
+
+An update that does not stay finite is found when it is trained. What waits for it is then made without it (`Model.leave_out`);
+without such a way, or a register of what is left out (fedloom.simulator.sick), training ends there.
 """
 
 import weakref
@@ -17,14 +20,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from fedloom.simulator.gathering import Gathered, Slots
+from fedloom.simulator.recovery import Recovery
+from fedloom.simulator.sick import Sick, Update
 from fedloom.simulator.wave import Wave
 from fedloom.training.chain import Chain, Limits, takes_chains, wave_by_wave, weighted
-from fedloom.training.engine import Engine, Jobs, KeepsState, Mix
+from fedloom.training.engine import Engine, KeepsState, NotFinite
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Row = NDArray[np.float32]
 Recipe = Callable[[list[Row]], NDArray[np.floating]]
+Ingredients = tuple[list[tuple["Model", float]], list[tuple["Dispatch", Ints, Floats]]]
+"""Weighted models, and weighted results of jobs."""
 
 CALL_S = 0.5  # wall seconds after which a call of the engine begins no further wave: Ctrl-C and checkpoints wait for it
 
@@ -34,10 +42,11 @@ class Model:
 
     steps: local steps in its history, the argument of learning-rate schedules. rule: what makes it of the rows of its
     models, if not their weighted sum. kept: it is no model, but the own states of a client after one of these jobs
-    (fedloom.training.state).
+    (fedloom.training.state). leave_out: what it is made of without updates that are known to be sick by now; None if nothing has
+    changed.
     """
 
-    __slots__ = ("__weakref__", "jobs", "kept", "models", "row", "rule", "settled", "steps")
+    __slots__ = ("__weakref__", "jobs", "kept", "leave_out", "models", "row", "rule", "settled", "steps")
 
     def __init__(self, row: Row | None = None, *, steps: int = 0, settled: bool = True) -> None:
         self.row, self.steps, self.settled = row, steps, settled
@@ -45,18 +54,31 @@ class Model:
         self.jobs: list[tuple[Dispatch, Ints, Floats]] = []
         self.rule: Recipe | None = None
         self.kept: tuple[Dispatch, int] | None = None
+        self.leave_out: Callable[[], Ingredients | None] | None = None
 
     def forget(self) -> None:
         """It is settled, and its recipe is of no use any more."""
         self.settled = True
-        self.models, self.jobs, self.rule, self.kept = [], [], None, None
+        self.models, self.jobs, self.rule, self.kept, self.leave_out = [], [], None, None, None
 
 
 class Dispatch:
     """m jobs that were sent out together: client (m,), n_steps (m,), first_step (m,), start (m,) into `starts`. own (m,): the own
-    states that their clients begin with, if there is a client rule with state."""
+    states that their clients begin with, if there is a client rule with state. sick: where it is noted which of them are left
+    out; None: none may be."""
 
-    __slots__ = ("__weakref__", "_kept", "_results", "client", "first_step", "n_steps", "own", "start", "starts")
+    __slots__ = (
+        "__weakref__",
+        "_kept",
+        "_results",
+        "client",
+        "first_step",
+        "n_steps",
+        "own",
+        "sick",
+        "start",
+        "starts",
+    )
 
     def __init__(
         self,
@@ -66,8 +88,9 @@ class Dispatch:
         n_steps: Ints,
         first_step: Ints,
         own: list[Model] | None = None,
+        sick: Sick | None = None,
     ) -> None:
-        self.starts, self.start, self.own = starts, start, own
+        self.starts, self.start, self.own, self.sick = starts, start, own, sick
         self.client, self.n_steps, self.first_step = client, n_steps, first_step
         self._results: weakref.WeakValueDictionary[int, Model] | None = None  # they refer to this
         self._kept: weakref.WeakValueDictionary[int, Model] | None = None
@@ -80,6 +103,8 @@ class Dispatch:
         if found is None:
             found = self._kept[position] = Model(settled=False)
             found.kept = self, position
+            if self.own is not None:
+                found.leave_out = self._instead(position, self.own[position])
         return found
 
     def result(self, position: int) -> Model:
@@ -90,7 +115,17 @@ class Dispatch:
         if found is None:
             steps = int(self.steps_after()[position])
             found = self._results[position] = combine([], [(self, np.array([position]), np.ones(1))], steps)
+            found.leave_out = self._instead(position, self.starts[self.start[position]])
         return found
+
+    def update(self, position: int) -> Update:
+        """By which one of the jobs is named."""
+        return "client", int(self.client[position]), int(self.first_step[position])
+
+    def _instead(self, position: int, before: Model) -> Callable[[], Ingredients | None] | None:
+        """What a client is left with of a job that is left out: what it had before."""
+        sick, update = self.sick, self.update(position)
+        return None if sick is None else lambda: ([(before, 1.0)], []) if update in sick else None
 
     def starts_of(self, at: Ints) -> list[Model]:
         """The models that the jobs `at` start from, each once."""
@@ -132,6 +167,8 @@ class Settlement:
     The level of a model is the number of waves before it can be made. Waves are handed to the engine together as far as what is
     made between them is linear, if it takes such chains (fedloom.training.chain). waves: so many are trained. Between two calls
     of the engine it may be written down (`waiting`) and gone on with later (`skip`).
+
+    If a client's model does not stay finite, waves are trained one at a time from there on, with the suspects tried before.
     """
 
     def __init__(self, target: Model) -> None:
@@ -150,6 +187,8 @@ class Settlement:
         self._merges: list[Model] = []  # if there are states: all models, in the order that they have without
         if any(d.own is not None for d in dispatches) or any(model.kept is not None for model in self._order):
             self._merges = list(dict.fromkeys([*_unsettled(target, states=False), *self._order]))
+        sick = next((d.sick for d in dispatches if d.sick is not None), None)
+        self._recovery = Recovery(self._order, self._level, self._sums, sick)
         self._last = max(self._level.values(), default=-1)
         self._of_level: list[list[Model]] = [[] for _ in range(self._last + 1)]
         for model, level in self._level.items():
@@ -169,7 +208,9 @@ class Settlement:
                 model.settled = True
         for model in self._of_level[waves] if waves else []:
             model.settled |= model.kept is not None  # they are known as soon as their job is done
-        self.waves, self._sums = waves, {self._order[i]: total for i, total in waiting.items()}
+        self.waves = waves
+        self._sums |= {self._order[i]: total for i, total in waiting.items()}
+        self._recovery.leave_out(None, waves)
 
     def finish(
         self,
@@ -180,10 +221,10 @@ class Settlement:
     ) -> None:
         """Compute the rest (without an engine: only mark it). batches: gets the number of jobs of every wave. on_wave is called
         after every call of the engine, which begins no further wave after call_s wall seconds."""
+        if engine is not None:
+            self._recovery.leave_out(engine, self.waves)
         while engine is not None and self.waves <= self._last:
-            for model in self._of_level[self.waves]:
-                if not model.settled:
-                    self._make(model)
+            self._make_all(engine)
             if self.waves == self._last:
                 break
             n_jobs = self._train(engine, call_s)
@@ -191,11 +232,23 @@ class Settlement:
                 batches += n_jobs
             if on_wave is not None:
                 on_wave()
+        if engine is not None:
+            self._recovery.end()
         for model in self._order:
             model.forget()
 
-    def _make(self, model: Model) -> None:
-        """All it is made of is known."""
+    def _make_all(self, engine: Engine, states: bool = False) -> None:
+        """The models of this level; states: only what clients keep in place of states that were left out."""
+        for model in self._of_level[self.waves]:
+            if not model.settled and (model.kept is not None or not states):
+                self._make(model, engine)
+                self._recovery.leave_out(engine, self.waves)
+
+    def _make(self, model: Model, engine: Engine) -> None:
+        """All it is made of is known, but for what only those need who are left without others."""
+        for part, _ in model.models:
+            if not part.settled:
+                Settlement(part).finish(engine)
         parts = [(part.row, weight) for part, weight in model.models if part.row is not None]
         if model.rule is None:
             model.row = weighted(self._sums.pop(model, None), parts)
@@ -205,12 +258,30 @@ class Settlement:
 
     def _train(self, engine: Engine, call_s: float) -> list[int]:
         """The next wave, or as many as the engine takes at once. Returns the number of jobs of each."""
-        if self._merges:
-            assert isinstance(engine, KeepsState)
-            return [self._train_with_state(engine)]
-        most = engine.chain_limits() if takes_chains(engine) else Limits(0, 0)
+        while True:
+            careful = self._recovery.careful
+            try:
+                if careful and not self._recovery.try_suspects(engine, self.waves):
+                    self.waves += 1
+                    n_jobs = [0]
+                elif self._merges:
+                    assert isinstance(engine, KeepsState)
+                    n_jobs = [self._train_with_state(engine)]
+                else:
+                    n_jobs = self._train_chain(engine, call_s, careful)
+            except NotFinite as error:
+                if not self._recovery.suspect(error):
+                    raise
+                continue
+            if careful and self._merges:
+                self._make_all(engine, states=True)
+            return n_jobs
+
+    def _train_chain(self, engine: Engine, call_s: float, one: bool) -> list[int]:
+        """one: the next wave alone."""
+        most = engine.chain_limits() if takes_chains(engine) and not one else Limits(0, 0)
         chain, targets = self._chain(self._end(most))
-        if takes_chains(engine) and (chain.n_waves > 1 or len(chain.jobs) <= most.jobs):
+        if takes_chains(engine) and (chain.n_waves > 1 or len(chain.jobs) <= engine.chain_limits().jobs):
             trained = engine.train_chain(chain, call_s)
         else:
             trained = wave_by_wave(engine, chain)
@@ -228,7 +299,7 @@ class Settlement:
         wave = Wave(self.waves, self._level)
         for model in self._merges:
             wave.add(model)
-        states = [model for model in self._order if model.kept is not None and self._level[model] == self.waves + 1]
+        states = [m for m in self._of_level[self.waves + 1] if m.kept is not None and not m.settled and not m.models]
         places = [wave.place(*model.kept) for model in states if model.kept is not None]
         found = engine.train_with_state(*wave.arrays())
         for model, total in zip(wave.targets, found.sums):
@@ -257,9 +328,9 @@ class Settlement:
         """The waves from now to before `end`, and the models that its targets are: first those that are made on the way."""
         made = [model for models in self._of_level[self.waves + 1 : end] for model in models]
         later = [m for m in self._order if self._level[m] >= end and self._jobs_before(m, end)]
-        slots, targets = _Slots(made), [*made, *later]
+        slots, targets = Slots(made), [*made, *later]
         parts = [(i, slots.of(part), weight) for i, m in enumerate(made) for part, weight in m.models]
-        gathered = _Gathered(slots)
+        gathered = Gathered(slots)
         for t, model in enumerate(targets):
             for dispatch, at, weights in self._jobs_before(model, end):
                 waves = [level - self.waves if level < end else -1 for level in self._starts[dispatch]]
@@ -282,80 +353,6 @@ class Settlement:
     def _jobs_before(self, model: Model, end: int) -> list[tuple[Dispatch, Ints, Floats]]:
         """The jobs of a model of which some are trained from now to before `end`."""
         return [jobs for jobs in model.jobs if any(self.waves <= level < end for level in self._starts[jobs[0]])]
-
-
-class _Slots:
-    """Numbers of models in a chain: those that are made on the way, then others as they come, whose rows are known."""
-
-    def __init__(self, made: list[Model]) -> None:
-        self._of, self._n_made = {model: i for i, model in enumerate(made)}, len(made)
-        self.rows: list[Row] = []
-
-    def of(self, model: Model) -> int:
-        found = self._of.get(model)
-        if found is None:
-            assert model.row is not None
-            found = self._of[model] = self._n_made + len(self.rows)
-            self.rows.append(model.row)
-        return found
-
-
-class _Gathered:
-    """The jobs of a chain, taken from their dispatches without looking at each of them."""
-
-    def __init__(self, slots: _Slots) -> None:
-        self._slots = slots
-        self._first: dict[Dispatch, int] = {}  # the number of its first job
-        self._begin: list[int] = []  # of each dispatch, its first start
-        self._starts: list[tuple[Model, int]] = []  # and wave (negative: not in this chain)
-        self._n_jobs = 0
-        self._uses: list[tuple[int, int, Ints, Floats]] = []
-
-    def add(self, target: int, dispatch: Dispatch, at: Ints, weights: Floats, waves: list[int]) -> None:
-        """Jobs `at` of a dispatch count for a target; waves: of its starts."""
-        first = self._first.get(dispatch)
-        if first is None:
-            first = self._first[dispatch] = self._n_jobs
-            self._n_jobs += len(dispatch.client)
-            self._begin.append(len(self._starts))
-            self._starts += zip(dispatch.starts, waves)
-        self._uses.append((target, first, at, weights))
-
-    def arrays(self, n_targets: int) -> tuple[Jobs, Ints, Mix]:
-        """The jobs that count for somebody, their waves, and for whom they count."""
-        dispatches = list(self._first)
-        wave = np.array([w for _, w in self._starts], dtype=np.int64)
-        steps = np.array([model.steps for model, _ in self._starts], dtype=np.int64)
-        start = np.concatenate([d.start for d in dispatches]) + np.repeat(
-            self._begin, [len(d.client) for d in dispatches]
-        )
-        of_target, first, at, weights = zip(*self._uses)
-        counts = [len(positions) for positions in at]
-        job = np.concatenate(at) + np.repeat(first, counts)
-        target, weight = np.repeat(of_target, counts), np.concatenate(weights)
-        here = wave[start[job]] >= 0
-        if not here.all():
-            job, target, weight = job[here], target[here], weight[here]
-        used = np.zeros(self._n_jobs, dtype=np.bool_)
-        used[job] = True
-        jobs = Jobs(
-            start=self._slots_of(start[job])[start],
-            client=np.concatenate([d.client for d in dispatches]),
-            n_steps=np.concatenate([d.n_steps for d in dispatches]),
-            first_step=np.concatenate([d.first_step for d in dispatches]),
-            lr_step=steps[start],
-        )
-        if not used.all():
-            which = np.flatnonzero(used)
-            jobs, start, job = jobs.pick(which), start[which], (np.cumsum(used) - 1)[job]
-        return jobs, wave[start], Mix(n_targets=n_targets, target=target, job=job, weight=weight)
-
-    def _slots_of(self, needed: Ints) -> Ints:
-        """Slots of the starts, -1 for those that no job needs: after a restart their rows may not be known."""
-        slot = np.full(len(self._starts), -1)
-        for i in np.unique(needed).tolist():
-            slot[i] = self._slots.of(self._starts[i][0])
-        return slot
 
 
 def settle(target: Model, engine: Engine | None, batches: list[int] | None = None) -> Row | None:

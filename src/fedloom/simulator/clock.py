@@ -42,9 +42,10 @@ class Delivered(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Clients will not bring back what they are at work on."""
+    """Clients will not bring back what they are at work on. sick: the first steps of their updates, if they were not finite."""
 
     client: tuple[int, ...]
+    sick: tuple[int, ...] = ()
 
 
 class Lost(NamedTuple):

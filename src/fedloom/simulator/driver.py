@@ -151,7 +151,7 @@ class Driver:
         gone for good the cloud round ends as it is, and is the last."""
         machines, g, over = self.machines, 0, n_rounds == 0
         while not over:
-            self.scenes.cloud_round = g
+            self.scenes.cloud_round = self.held.cloud_round = g
             machines.devices.begin_cloud_round()
             if self._somebody_is_there():
                 self._begin(g)

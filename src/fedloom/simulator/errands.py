@@ -21,6 +21,7 @@ from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Idle = tuple[NDArray[np.bool_], bool]
 
 
 class Errands:
@@ -49,7 +50,8 @@ class Errands:
         """Note the jobs, book what they cost, and tell when each client is back."""
         clients = action.client
         departure = self._devices.leave(clients, action.steps, edge.n_rounds)
-        trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds)
+        idle = None if self._world.hostility is None else self._world.hostility.idle(cloud_round)
+        trip = self._trip(scene, clients, action.steps, departure.times, edge.n_rounds, idle)
         fetched, which = self._held.fetched(clients, scene, trip, action.from_own)
         starts, start = (fetched, which) if action.from_own else self._held.starts(clients, fetched, which)
         dispatch = self._held.states.dispatch(starts, start, clients, action.steps, departure.first_step)
@@ -150,13 +152,13 @@ class Errands:
                         elsewhere &= n_reached[flight.client] == 1
                     sent.moved[at] = elsewhere
 
-    def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int) -> Trip:
+    def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int, idle: Idle | None) -> Trip:
         """What clients (m,) take for steps (m,). Without chance it is the same whenever they are sent, and is kept."""
         sigma = scene.snapshot.jitter_sigma
         if sigma:
-            return self._new_trip(scene, clients, steps, self._luck(sigma, clients, times, edge_round))
-        key, n = (clients.tobytes(), steps.tobytes()), len(clients)
-        return scene.trips.get(key, n, lambda: self._new_trip(scene, clients, steps, np.ones(n)))
+            return self._new_trip(scene, clients, steps, self._luck(sigma, clients, times, edge_round), idle)
+        key, n = (clients.tobytes(), steps.tobytes() + (b"" if idle is None else b"idle")), len(clients)
+        return scene.trips.get(key, n, lambda: self._new_trip(scene, clients, steps, np.ones(n), idle))
 
     def _luck(self, sigma: float, clients: Ints, times: Ints, edge_round: int) -> Floats:
         """Factors (m,) of the computing times of clients that were sent `times` (m,) before in this edge round."""
@@ -166,9 +168,13 @@ class Errands:
             factor[those] = jitter(sigma, self._world.seed, clients[those], "jitter", edge_round, int(again))
         return factor
 
-    def _new_trip(self, scene: Scene, clients: Ints, steps: Ints, luck: Floats) -> Trip:
+    def _new_trip(self, scene: Scene, clients: Ints, steps: Ints, luck: Floats, idle: Idle | None) -> Trip:
         ways = scene.exchange
-        compute_s = steps * scene.step_s[clients] * luck
+        work_s = compute_s = steps * scene.step_s[clients] * luck
+        if idle is not None:  # free riders
+            who, pretend = idle
+            work_s = np.where(who[clients], 0.0, compute_s)
+            compute_s = compute_s if pretend else work_s
         fetch_s = ways.client_down.seconds[clients]
         kinds, start = _different(scene.start_of[clients])
         if (air := scene.snapshot.air).is_shared:  # if nobody else sends meanwhile
@@ -180,9 +186,9 @@ class Errands:
             compute_s=compute_s,
             upload_s=ways.client_up.seconds[clients],
             takes_s=takes_s,
-            busy_s=float(compute_s.sum()),
+            busy_s=float(work_s.sum()),
             entries=[
-                _computing(scene, clients, compute_s),
+                _computing(scene, clients, work_s),
                 *ways.client_down.bills(clients, self._world.down_bytes),
                 *ways.client_up.bills(clients, self._world.up_bytes),
             ],

@@ -34,6 +34,8 @@ def clocked(ledger: Ledger, state: CloudRound | None) -> Measures:
         "late": state.n_late if state else 0,
         "handovers": state.handovers if state else 0,
     }
+    if state is not None and state.sick:  # nothing to tell otherwise
+        measures["rejected"] = len(state.sick)
     if state is not None and state.s_max is not None:
         measures["staleness_bound"] = state.s_max
     if state is not None and state.uncovered is not None:
@@ -52,9 +54,11 @@ class Evaluation:
         settings: EvaluationSettings,
         seed: int,
         layout: Layout | None = None,
+        backdoor: Engine | None = None,
     ) -> None:
-        """layout: of the states of a client rule, of which some may be models that are measured."""
-        self._layout = layout
+        """layout: of the states of a client rule, of which some may be models that are measured. backdoor: of a task whose test
+        samples have a trigger, and are right if they are taken for its target."""
+        self._layout, self._backdoor = layout, backdoor
         self.engine, self.dataset, self.label_counts, self._settings = engine, dataset, label_counts, settings
         self._local_tests: list[NDArray[np.int64]] = []
         if settings.local_samples and dataset.one_class:
@@ -74,6 +78,8 @@ class Evaluation:
             measures |= {"rmse": float(scores.rmse[0]), "mae": float(scores.mae[0])}
         first = _Score.of(scores, 0, self.dataset)
         measures |= self._other_models(first, others, state) | self._kept_by_clients(first, state) | errors
+        if self._backdoor is not None:
+            measures["backdoor_success"] = float(self._backdoor.evaluate(row[None]).accuracy[0])
         drift = _edge_drift(state.edges, len(row)) if state else 0.0
         return measures | {"loss": float(scores.loss[0]), "edge_drift": drift}
 

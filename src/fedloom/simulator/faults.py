@@ -69,8 +69,9 @@ class Faults:
         """It happens now."""
         machines = self._machines
         match fault:
-            case Left(client):
+            case Left(client, sick):
                 self._leave(np.array(client), machines.missing(np.array(client)))
+                self._held.reject(client, sick)
             case Failed(client, ticket):
                 if failed := machines.missing(np.array(client), np.array(ticket)):
                     self._leave(np.concatenate([flight.client for flight in failed]), failed)

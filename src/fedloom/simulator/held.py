@@ -3,26 +3,31 @@
 Models are handles here: what a merge gives is written down (fedloom.simulator.book) and computed when somebody looks.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom import radio
-from fedloom._random import stream
 from fedloom.grouping import Topology
 from fedloom.methods import Method
-from fedloom.mixing import Arrivals, ByRows, CloudByRows, CloudWeights, EdgeWeights, Reports
-from fedloom.mixing.merges import MergeEdge
+from fedloom.mixing import CloudWeights, Reports
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
-from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
+from fedloom.simulator.altering import TO_MEMBERS, Altering, note_sick
+from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
+from fedloom.simulator.cloud_merge import Told, left_out_of
+from fedloom.simulator.cloud_merge import merged as merged_at_cloud
+from fedloom.simulator.edge_merge import by_rows, by_weights, weights_now
+from fedloom.simulator.link_noise import noisy, occasion
 from fedloom.simulator.moments import CLOUD, Moments
 from fedloom.simulator.outages import Fate
+from fedloom.simulator.roots import Roots
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
+from fedloom.simulator.sick import NOT_FINITE, Sick, Update
 from fedloom.simulator.spending import Spending
 from fedloom.simulator.states import States
 from fedloom.simulator.timeline import Sent
@@ -34,25 +39,25 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Errand:
-    """What a flight carries: the jobs that its clients were sent to do, and their lines of the timeline. arriving: what reaches
-    an aggregator of each, where that is not what was trained. fate: what becomes of them, where devices fail."""
+    """What a flight carries: the jobs that its clients were sent to do, and their lines of the timeline. arriving: by job, what
+    reaches an aggregator, where that is not what was trained. fate: what becomes of them, where devices fail."""
 
     dispatch: Dispatch
     sent: Sent | None = None
-    arriving: Sequence[Model] | None = None
+    arriving: Mapping[int, Model] = field(default_factory=dict)
     fate: Fate | None = None
 
     def result(self, position: int) -> Model:
         """What reaches an aggregator of one of the jobs."""
-        return self.dispatch.result(position) if self.arriving is None else self.arriving[position]
+        return self.arriving[position] if position in self.arriving else self.dispatch.result(position)
 
 
 class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
     the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. states: of a client rule. spending: what clients have given
-    away. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
+    that are coded. states: of a client rule. spending: what clients have given away. sick: updates that are left out, if any may
+    be. altering: what hostile participants send. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -65,10 +70,20 @@ class Held:
         self.merged: list[tuple[Model, float]] = []
         self.moments = Moments(method, first, world.trainable)
         self.sending = Sending(method.coding, world.seed, world.coded)
-        self.states = States(world.layout)
+        self.sick = Sick() if world.drop_sick else None
+        self.states = States(world.layout, self.sick)
         self.spending = Spending(method, len(world.n_samples))
+        self.altering = Altering(world, self.sick)
+        self.roots = Roots(world, self.sick)
         self.handed: dict[int, Model] = {}
         self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
+        self._told: dict[int, Update] = {}  # by aggregator, its last report
+        self._out: dict[
+            int, tuple[Model, Model, Update]
+        ] = {}  # by aggregator: its model, what it tells of it, and as what
+        self._given: dict[int, Model] = {}  # by aggregator, what it had before it merged
+        self.cloud_round = 0
+        self._n_sent: dict[tuple[str, int], int] = defaultdict(int)
         self._weights = np.zeros(0)
         self._keep_last = keep_last or method.start.share is not None
         self._topology: Topology | None = None
@@ -78,12 +93,19 @@ class Held:
         starts = [m for flight in flights for m in flight.load.dispatch.starts]
         clusters = [self.clusters[c] for c in sorted(self.clusters)]
         last = [self.last[k] for k in sorted(self.last)]
-        arriving = [f.load.arriving[j] for f in flights if f.load.arriving is not None for j in f.at.tolist()]
+        arriving = [f.load.arriving[j] for f in flights for j in f.at.tolist() if j in f.load.arriving]
         owned = [m for f in flights for m in f.load.dispatch.own or []]
         reports = [self._posted[n][1] for n in sorted(self._posted)]
-        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.sending.residuals, *reports]
+        if self.altering.reports:
+            reports += [self._out[n][1] for n in sorted(self._out)] + [self._given[n] for n in sorted(self._given)]
+        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.kept, *reports]
         others = [*self.moments.live, *coded, *owned, *self.states.live]
         return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *others]
+
+    @property
+    def kept(self) -> list[Model]:
+        """What senders keep: of models that are coded, and to send again."""
+        return [*self.sending.residuals, *self.altering.kept]
 
     def regroup(self, topology: Topology) -> None:
         """New aggregators, with the cloud's model. Without a cloud, those that stay where they are keep theirs."""
@@ -96,7 +118,8 @@ class Held:
             self.moments.forget_aggregators()
             self.sending.forget_aggregators()
             self.handed, self._posted = {}, {}
-        self.reported = [self.model] * n
+            self._given, self._out = dict(enumerate(self.edges)), {}
+        self.reported, self._told = [self.model] * n, {}
 
     def follow(self, topology: Topology) -> None:
         """Clients have changed aggregators, which are the same."""
@@ -125,7 +148,7 @@ class Held:
                 model = combine([(self.model, 1 - share), (own, share)], [], steps=steps)
             if self._over_backhaul and (host, model) not in sent:
                 sent[host, model] = self.sending.down(HAND_DOWN, host, model)
-            self.edges[n] = sent.get((host, model), model)
+            self.edges[n] = self._given[n] = sent.get((host, model), model)
             if self._over_backhaul and self.sending.coding.codes_reports:
                 self.handed[n] = self.edges[n]
 
@@ -140,6 +163,7 @@ class Held:
         for n in aggregators.tolist():
             self.sending.forget(REPORT, n)
             self._posted.pop(n, None)
+            self._out.pop(n, None)
         if self._method.cloud.exists:
             self.hand_down(aggregators)
             return
@@ -154,21 +178,17 @@ class Held:
 
     def practised(self, clients: Ints, dispatch: Dispatch) -> None:
         """What clients trained for a feature."""
-        after = dispatch.steps_after()
-        self.own = {
-            int(k): combine([], [(dispatch, np.array([j]), np.ones(1))], steps=int(after[j]))
-            for j, k in enumerate(clients)
-        }
+        self.own = {int(k): dispatch.result(j) for j, k in enumerate(clients)}
 
     def fetched(self, clients: Ints, scene: Scene, trip: Trip, from_own: bool) -> tuple[list[Model], Ints]:
         """What clients (m,) have of their aggregators' models, and which of these is a client's (m,); those with the same mixture
         share one. from_own: it is what they trained last, which their aggregators know."""
         if from_own:
             return self._trained_last(clients, scene, trip)
-        if not self.sending.coding.codes_down:
+        if not (self.sending.coding.codes_down or self.altering.reports):
             return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
-        senders = {n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]}
-        sent = {n: self.sending.down(FETCH, n, self.edges[n]) for n in sorted(senders)}
+        senders = sorted({n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]})
+        sent = {n: self.sending.down(FETCH, n, self._shown(n)) for n in senders}
         models, which = [_mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
         for j in np.flatnonzero(~scene.exchange.client_down.carried(clients)).tolist():  # heads have their own models
             models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
@@ -191,22 +211,27 @@ class Held:
             return fetched, which
         return [self._between(int(k), fetched[j]) for k, j in zip(clients, which)], np.arange(len(clients))
 
-    def sent(self, dispatch: Dispatch, scene: Scene, fetched: list[Model], which: Ints) -> list[Model] | None:
-        """Clients go to train, with what they fetched; what of their results will reach the aggregators, if not the results."""
+    def sent(self, dispatch: Dispatch, scene: Scene, fetched: list[Model], which: Ints) -> dict[int, Model]:
+        """Clients go to train, with what they fetched; by job, what will reach the aggregators, if not the result."""
         clients = dispatch.client
         if self._keep_last:
             self.last |= {int(k): dispatch.result(j) for j, k in enumerate(clients)}
+        altered = self.altering.updates(dispatch, scene, self.cloud_round)
         if not self.sending.coding.codes_up:
-            return None
-        results = [dispatch.result(j) for j in range(len(clients))]
+            return altered
+        results = [altered.get(j) or dispatch.result(j) for j in range(len(clients))]
         over_air = scene.exchange.client_up.carried(clients)
         if self.sending.coding.private is not None:
             over_air[:] = True  # what a head trains leaves it in its cluster's model
             self.spending.sent(clients)
-        return [
-            self.sending.up(UPLOAD, k, result, fetched[i]) if far else result
-            for k, result, i, far in zip(clients.tolist(), results, which.tolist(), over_air.tolist())
-        ]
+        return {
+            j: self.sending.up(UPLOAD, k, result, fetched[i], self._refused(dispatch.update(j))) if far else result
+            for j, (k, result, i, far) in enumerate(zip(clients.tolist(), results, which.tolist(), over_air.tolist()))
+        }
+
+    def _refused(self, update: Update) -> Callable[[], None] | None:
+        sick = self.sick
+        return None if sick is None else lambda: sick.add(update, NOT_FINITE)
 
     def withdraw(self, clients: Sequence[int]) -> None:
         """What clients were sent to train is not waited for: perhaps they never did, nor sent anything of it."""
@@ -215,69 +240,99 @@ class Held:
             self.sending.forget(UPLOAD, k)
         self.states.withdraw(clients)
 
+    def reject(self, clients: Sequence[int], first_steps: Sequence[int]) -> None:
+        """Updates of clients were not finite, and did not come."""
+        for k, step in zip(clients, first_steps):
+            note_sick(("client", k, step), self.sick)
+
     def merge_edge(self, part: Part, scene: Scene) -> None:
         """The new model of an aggregator."""
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
+        if self.altering.reports and not self._method.cloud.exists:
+            self._given[n] = old
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         self.spending.merged(part.arrivals, part.weights)
         if part.weights is None:
-            merged = self.states.slowed(old, _by_rows(self._method.merge_edge, old, part, steps), part.arrivals)
+            worked = 0 if part.arrivals.steps is None else int(np.median(part.arrivals.steps))
+            reference = self.roots.reference(self._method.merge_edge, old, worked)
+            merged = by_rows(self._method.merge_edge, old, part, steps, self.sick, reference)
+            merged = self.states.slowed(old, merged, part.arrivals)
             self.edges[n] = self.moments.stepped(n, old, merged)
             return
-        merged = _combined(old, flights, part.weights, steps)
+        merged = by_weights(self._method.merge_edge, old, part, steps, self.sick)
         if scene.noise_std is not None and self.topology.kind == "cloud":
             client = part.arrivals.client
-            when = np.concatenate([_occasion(f) for f in flights])
-            merged = _noisy(self._world, merged, part.weights.model * scene.noise_std[client], client, when)
+            when, noise_std = np.concatenate([occasion(f) for f in flights]), scene.noise_std[client]
+            counted = weights_now(self._method.merge_edge, part, self.sick)
+            merged = noisy(self._world, merged, lambda: counted() * noise_std, client, when)
         self.edges[n] = self.moments.stepped(n, old, self.states.slowed(old, merged, part.arrivals))
 
     def post(self, n: int) -> Model:
         """Aggregator n sends its model to the cloud; what arrives of it. One that has nothing new is not sent, and one that is
         under way not again."""
-        model = self.edges[n]
+        model, _ = self._telling(n)
         if n not in self.handed or model is self.handed[n]:
             return model
         if n not in self._posted or self._posted[n][0] is not model:
             self._posted[n] = model, self.sending.up(REPORT, n, model, self.handed[n])
         return self._posted[n][1]
 
+    def _telling(self, n: int) -> tuple[Model, Update]:
+        """What aggregator n tells the cloud of its model, and as what: the same until it has reported, or has another."""
+        if n not in self._out or self._out[n][0] is not self.edges[n]:
+            update = self._out[n][2] if n in self._out else self._next(n, "cloud")
+            told = self.altering.from_aggregator("cloud", update, self.edges[n], self._given[n], self.cloud_round)
+            self._out[n] = self.edges[n], told, update
+        return self._out[n][1:]
+
+    def _shown(self, n: int) -> Model:
+        """What aggregator n shows its members of its model."""
+        update = self._next(n, "members")
+        return self.altering.from_aggregator("members", update, self.edges[n], self._given[n], self.cloud_round)
+
+    def _next(self, n: int, to: str) -> Update:
+        who = self.topology.kind + (TO_MEMBERS if to == "members" else ""), int(self.topology.host[n])
+        self._n_sent[who] += 1
+        return (*who, self._n_sent[who] - 1)
+
     def report(self, n: int, scene: Scene, version: int) -> None:
         """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link."""
-        model = self.post(n)
+        model, (_, update) = self.post(n), self._telling(n)
         self._posted.pop(n, None)
+        self._out.pop(n, None)
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
-            model = _noisy(self._world, model, scene.noise_std[[n]], head, np.array([[version, 0]]))
+            std = scene.noise_std[[n]]
+            model = noisy(self._world, model, lambda: std, head, np.array([[version, 0]]))
         self.reported[n] = model
+        self._told[n] = update
 
     def merge_cloud(self, action: CloudMerge) -> None:
         """The new model of the cloud, and of clusters."""
-        merged = self._merged_at_cloud(action.reports, action.weights, self.reported)
+        told = Told([self._told.get(n) for n in range(len(self.reported))], self.sick, self.altering.reports)
+        rule = self._method.merge_cloud
+        periods = self._world.periods
+        reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
+        merged = merged_at_cloud(rule, action.reports, action.weights, self.model, self.reported, told, reference)
         edge = action.weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
-        self.clusters = self.clusters_of(self.reported, edge, self.edges)
+        self.clusters = self.clusters_of(self.reported, edge, self.edges, told)
         self.model = self.moments.stepped(CLOUD, self.model, merged)
 
     def at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
         """What the cloud would make of the aggregators' models (N,)."""
-        return self.moments.would(CLOUD, self.model, self._merged_at_cloud(reports, weights, models))
+        told = Told([None] * len(models), None)
+        rule, periods = self._method.merge_cloud, self._world.periods
+        reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
+        merged = merged_at_cloud(rule, reports, weights, self.model, models, told, reference)
+        return self.moments.would(CLOUD, self.model, merged)
 
-    def _merged_at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
-        parts = [(self.model, weights.own), *zip(models, weights.edge.tolist())]
-        steps = max(m.steps for m, w in parts if w)
-        rule = self._method.merge_cloud
-        if not isinstance(rule, CloudByRows):
-            return combine(parts, [], steps=steps)
-
-        def merge(rows: list[Row]) -> NDArray[np.floating]:
-            return rule.rule(reports, rows[0], np.stack(rows[1:]))
-
-        return derive([self.model, *models], merge, steps)
-
-    def clusters_of(self, models: list[Model], weights: Floats, held: list[Model]) -> dict[int, Model]:
-        """The model of each cluster: the mean of its aggregators' models (N,) by their weights (N,) at the cloud.
+    def clusters_of(
+        self, models: list[Model], weights: Floats, held: list[Model], told: Told | None = None
+    ) -> dict[int, Model]:
+        """The model of each cluster: the mean of its aggregators' models (N,) by their weights (N,) at the cloud, as it was told.
 
         Of a cluster that has nothing to say (weight 0) it is the one handed down to it, which all its aggregators still
         hold (N,); with a cloud that does not wait, the one it had: it may just not be its turn.
@@ -287,9 +342,7 @@ class Held:
             mine = np.flatnonzero(clusters == c)
             heard = mine[weights[mine] != 0]
             if len(heard):
-                share = weights[heard] / weights[heard].sum()
-                parts = [(models[n], float(w)) for n, w in zip(heard, share)]
-                found[c] = combine(parts, [], steps=max(m.steps for m, _ in parts))
+                found[c] = _mean(models, weights, heard, held[mine[0]], told)
             else:
                 found[c] = held[mine[0]] if self._method.cloud.waits else self.clusters[c]
         return found
@@ -310,13 +363,18 @@ class Held:
         return edge if client not in self.last or share_of is None else _between(edge, self.last[client], share_of)
 
 
-def _by_rows(rule: MergeEdge, old: Model, part: Part, steps: int) -> Model:
-    """A merge that is a function of the models: it is done when they are computed."""
-    assert isinstance(rule, ByRows)
-    jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
-    results = [load.result(j) for load, j in jobs]
-    starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
-    return derive([old, *results, *starts], merge_by_rows(rule, part.arrivals, len(jobs)), steps)
+def _mean(models: list[Model], weights: Floats, heard: Ints, before: Model, told: Told | None) -> Model:
+    """The mean by weights (N,) of models (N,) that were heard (m,), without those that are sick; of none, what was before."""
+
+    def parts(these: Ints) -> list[tuple[Model, float]]:
+        share = weights[these] / weights[these].sum()
+        return [(models[n], float(w)) for n, w in zip(these, share)]
+
+    def without(out: NDArray[np.bool_]) -> list[tuple[Model, float]]:
+        return parts(heard[~out[heard]]) if not out[heard].all() else [(before, 1.0)]
+
+    made = combine(parts(heard), [], steps=max(models[n].steps for n in heard))
+    return made if told is None else left_out_of(made, models, without, told)
 
 
 def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) -> Model:
@@ -330,68 +388,7 @@ def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) ->
     return derive([edge, last], between, edge.steps)
 
 
-def _noisy(world: World, model: Model, std: Floats, device: Ints, when: Ints) -> Model:
-    """The model with the noise that each of m devices adds to what is trained: of standard deviation std (m,), drawn by
-    device (m,) and occasion `when` (m, 2) when the model is computed."""
-    seed, trainable = world.seed, world.trainable
-
-    def add(rows: list[Row]) -> NDArray[np.floating]:
-        row: NDArray[np.floating] = rows[0]
-        where = np.ones(len(row), dtype=np.bool_) if trainable is None else trainable
-        for s, k, (number, times) in zip(std.tolist(), device.tolist(), when.tolist()):
-            row = radio.noisy(row, s, where, stream(seed, "uplink noise", k, number, times))
-        return row
-
-    return derive([model], add, model.steps) if std.any() else model
-
-
 def _mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
     """One of the mixtures of a scene, of the aggregators' models."""
     parts = [(models[n], weight) for n, weight in scene.mixtures[kind]]
     return combine(parts, [], steps=max(m.steps for m, _ in parts))
-
-
-def _combined(old: Model, flights: Sequence[Flight], weights: EdgeWeights, steps: int) -> Model:
-    """own * old + the updates by their weights + what they started from by theirs."""
-    models = [(old, weights.own)]
-    if weights.start is not None:
-        for flight, values in zip(flights, _by_flight(weights.start, flights)):
-            dispatch = flight.load.dispatch
-            sums = np.bincount(dispatch.start[flight.at], weights=values, minlength=len(dispatch.starts))
-            models += list(zip(dispatch.starts, sums.tolist()))
-    jobs, arrived = [], []
-    for flight, values in zip(flights, _by_flight(weights.model, flights)):
-        if flight.load.arriving is None:
-            jobs.append((flight.load.dispatch, flight.at, values))
-        else:
-            arrived += [(flight.load.result(j), w) for j, w in zip(flight.at.tolist(), values.tolist())]
-    merged = combine([*models, *arrived], jobs, steps)
-    if merged.steps == steps and all(merged is not model for model, _ in arrived):
-        return merged
-    return derive([merged], same, steps)
-
-
-def same(rows: list[Row]) -> Row:
-    """The rule of a model that is another one: what its only client sent, or as old as what it is in the place of."""
-    return rows[0]
-
-
-def _by_flight(values: Floats, flights: Sequence[Flight]) -> Sequence[Floats]:
-    """Values of all updates, one after the other, cut by flight."""
-    return [values] if len(flights) == 1 else np.split(values, np.cumsum([len(f) for f in flights])[:-1])
-
-
-def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int) -> Recipe:
-    """The recipe of a merge of the old model, n_jobs updates and what they started from."""
-
-    def merge(rows: list[Row]) -> NDArray[np.floating]:
-        return rule.rule(arrivals, rows[0], np.stack(rows[1 : 1 + n_jobs]), np.stack(rows[1 + n_jobs :]))
-
-    return merge
-
-
-def _occasion(flight: Flight) -> Ints:
-    """(m, 2) the edge round each was sent in, and how often it had been sent before in that round."""
-    sent: Sent = flight.load.sent
-    times = sent.times[flight.at]
-    return np.column_stack([np.full(len(times), sent.edge_round), times])

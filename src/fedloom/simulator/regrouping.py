@@ -66,12 +66,15 @@ class Regrouping:
         predicted_s = self._world.step_s(now)
         self._cloud_round, self._now, self._step_s, self._periods = cloud_round, now, predicted_s, periods
         known, step_s = self._seen(now, predicted_s)
+        hostility = self._world.hostility
+        if hostility is not None:
+            known, step_s = hostility.snapshot(known), hostility.step_s(step_s)
         view = View(
             needs=self._method.needs,
             _snapshot=known,
             cloud_round=cloud_round,
-            all_n_samples=self._world.n_samples,
-            all_label_counts=self._world.label_counts,
+            all_n_samples=self._world.told_n_samples,
+            all_label_counts=self._world.told_label_counts,
             all_step_s=step_s,
             all_work_s=self._world.unit_steps * periods.local_steps * step_s,
             model_bits=self._world.model_bits,
@@ -126,7 +129,11 @@ class Regrouping:
         if (kind, layers) not in self._collected:
             self._pay_for(kind, layers)
             assert self._features is not None
-            self._collected[kind, layers] = self._features.values(kind, layers, self._held.model, self._held.own)
+            values, hostility = (
+                self._features.values(kind, layers, self._held.model, self._held.own),
+                self._world.hostility,
+            )
+            self._collected[kind, layers] = values if hostility is None else hostility.features(values, kind)
         return self._collected[kind, layers]
 
     def _pay_for(self, kind: str, layers: Layers) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from fedloom._settings import Pair, Row, Settings
+from fedloom.attacks import HostileSettings
 from fedloom.data import GaussianSettings, MagnetSettings, PartitionSettings, TextSettings
 from fedloom.data.settings import IidPartition
 from fedloom.fleet import FleetSettings
@@ -207,10 +208,18 @@ def _a_name(text: str) -> str:
     return checked_name(text, "a name")
 
 
+class ScreenSettings(Settings):
+    """Changes longer than `times_median` times the median, or than `norm`, are left out (fedloom.mixing.screen)."""
+
+    times_median: Annotated[float, Field(gt=1, le=1e30)] | None = 1e3
+    norm: Positive | None = None
+
+
 class Scenario(Settings):
     """Everything about an experiment but the method and the seed. `name` names folders too, so it is letters, digits, dots,
-    dashes and underscores. `model_bits`: size of a model on air, by default
-    32 bits for each of its values."""
+    dashes and underscores. `model_bits`: size of a model on air, by default 32 bits for each of its values. `on_sick`: updates
+    that are not finite are left out and counted (drop), or end the run (stop). `screen`: so are those that are absurdly long.
+    `hostile`: who is, and what they do (fedloom.attacks)."""
 
     name: Annotated[str, AfterValidator(_a_name)] = "unnamed"
     description: str = ""
@@ -219,6 +228,9 @@ class Scenario(Settings):
     training: TrainingSettings = TrainingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     model_bits: float | None = Field(default=None, ge=8, le=1e15)
+    on_sick: Literal["drop", "stop"] = "drop"
+    screen: ScreenSettings | None = None
+    hostile: HostileSettings | None = None
 
 
 def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:

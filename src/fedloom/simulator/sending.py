@@ -9,6 +9,7 @@ All draws of a codec come from the key of (seed, kind of message, sender, how ma
 """
 
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from fedloom._random import key_of
 from fedloom.coding import Codec, Coding, difference, masked, restored, with_feedback
+from fedloom.gate import Refused
 from fedloom.simulator.book import Model, Row, derive
 
 UPLOAD, REPORT, FETCH, HAND_DOWN = "upload", "report", "fetch", "hand-down"
@@ -46,11 +48,14 @@ class Sending:
         """Nobody knows what a sender that fell silent still has: it begins anew."""
         self._residuals.pop((kind, sender), None)
 
-    def up(self, kind: str, sender: int, model: Model, reference: Model) -> Model:
-        """What arrives of a model for which its sender had been sent the reference; what does not is its residual."""
+    def up(
+        self, kind: str, sender: int, model: Model, reference: Model, refused: Callable[[], None] | None = None
+    ) -> Model:
+        """What arrives of a model for which its sender had been sent the reference; what does not is its residual. refused: is
+        called if its values are too large to be coded, and then nothing is sent; None: that is an error."""
         if not self.coding.codes_up:
             return model
-        message, parts = Message(self._up, self._key(kind, sender), self._trainable), [model, reference]
+        message, parts = Message(self._up, self._key(kind, sender), self._trainable, refused), [model, reference]
         if (kind, sender) in self._residuals:
             parts.append(self._residuals[kind, sender])
         arrived = derive(parts, Arrived(message), model.steps)
@@ -75,8 +80,14 @@ class Message:
     """What goes up of a model, its reference and, if there is one, the residual of the last message. It is coded once: what
     arrives and what is left are both made when the first of them is asked for, and the other is kept until it is."""
 
-    def __init__(self, codec: Codec, key: int, trainable: NDArray[np.bool_] | None) -> None:
-        self.key, self._codec, self._trainable = key, codec, trainable
+    def __init__(
+        self,
+        codec: Codec,
+        key: int,
+        trainable: NDArray[np.bool_] | None,
+        refused: Callable[[], None] | None = None,
+    ) -> None:
+        self.key, self._codec, self._trainable, self._refused = key, codec, trainable, refused
         self._models: tuple[weakref.ref[Model], weakref.ref[Model]] | None = None
         self._kept: dict[bool, Row] = {}  # by whether it is what is left
 
@@ -93,10 +104,17 @@ class Message:
         """What arrives (P,), or what is left."""
         if left in self._kept:
             return self._kept.pop(left)
-        change = difference(rows[0], rows[1], self._trainable)
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = difference(rows[0], rows[1], self._trainable)
         residual = rows[2] if len(rows) > 2 else np.zeros_like(change)
-        sent, leaves = with_feedback(self._codec, change, residual, self.key)
-        both = restored(sent, rows[1], self._trainable), leaves
+        try:
+            sent, leaves = with_feedback(self._codec, change, residual, self.key)
+            both = restored(sent, rows[1], self._trainable), leaves
+        except Refused:
+            if self._refused is None:
+                raise
+            self._refused()
+            both = rows[1], residual
         if self._models is not None and self._models[not left]() is not None:
             self._kept[not left] = both[not left]
         return both[left]

@@ -1,7 +1,7 @@
 """What a scenario, a method and a seed come to: data, partition, model, local rule, and the world of the clock."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,12 @@ from fedloom._random import stream
 from fedloom.coding import Coding
 from fedloom.fleet import Fleet
 from fedloom.methods import Method
+from fedloom.mixing import Screen
 from fedloom.privacy.accounting import epsilon
+from fedloom.simulator import roots
 from fedloom.simulator.features import Features
+from fedloom.simulator.hostility import hostility
+from fedloom.simulator.poisoning import poisoned
 from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.simulator.world import World
 from fedloom.training import networks, rows
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Setting:
     """parts: the samples of each of K clients; label_counts (K, C). model: one's own module, or a named network as a record.
-    loss: one's own, or None for that of the dataset."""
+    loss: one's own, or None for that of the dataset. root: samples that servers train on, as one more client."""
 
     scenario: Scenario
     dataset: data.Dataset
@@ -39,6 +43,7 @@ class Setting:
     rule: LocalRule
     world: World
     loss: Callable[..., Any] | None = None
+    root: NDArray[np.int64] | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -57,7 +62,14 @@ class Setting:
 
     @property
     def task(self) -> Task:
-        """For an engine."""
+        """For an engine: as clients train it, with what hostile ones made of their data."""
+        n_classes = self.dataset.n_classes if self.dataset.one_class else 0
+        task = poisoned(self.clean_task, self.world.hostility, n_classes, self.world.seed)
+        return task if self.root is None else replace(task, parts=(*task.parts, self.root))
+
+    @property
+    def clean_task(self) -> Task:
+        """As the data are."""
         settings, training = self.scenario.task, self.scenario.training
         return Task(
             model=self.model,
@@ -109,6 +121,9 @@ def make_setting(
         )
     fleet = Fleet.from_settings(scenario.fleet, seed)
     own = _partition(scenario, dataset, parts, fleet.snapshot(0).home, seed)
+    root = None
+    if n_trusted := roots.wanted(method):
+        own, root = roots.taken(own, len(dataset.y_train), n_trusted, seed)
     if model is None:
         options = settings.model.model_dump(exclude={"kind"}, exclude_none=True)
         options |= {"n_tokens": dataset.n_tokens, "per_token": dataset.loss == "tokens"}
@@ -137,6 +152,7 @@ def make_setting(
         rule=rule,
         world=world,
         loss=loss,
+        root=root,
     )
 
 
@@ -154,6 +170,11 @@ def _check_private(method: Method, world: World) -> None:
             f"noise protects what is trained, and {int((~world.trainable).sum()):,} of the model's values are not (statistics of "
             "BatchNorm, frozen layers): they would be sent as they are; take a network without them, such as resnet20 or lenet5"
         )
+
+
+def screened_by(method: Method, scenario: Scenario) -> Method:
+    """The method with what the scenario looks at before any merge."""
+    return method if scenario.screen is None else method.with_(screen=Screen(**scenario.screen.model_dump()))
 
 
 def local_rule(scenario: Scenario, method: Method, n_samples: NDArray[np.int64]) -> LocalRule:
@@ -212,6 +233,8 @@ def make_world(
         coded_bits=None if as_it_is else coding.bits(n_values, plain_bits, coded, width),
         layout=layout,
         trainings=1 if rule.client is None else rule.client.trainings,
+        drop_sick=scenario.on_sick == "drop",
+        hostility=hostility(scenario.hostile, fleet.snapshot(0), seed),
     )
 
 

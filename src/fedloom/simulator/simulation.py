@@ -18,16 +18,18 @@ from fedloom.simulator.carrying import Carrier, Computes, Imagined
 from fedloom.simulator.driver import Driver
 from fedloom.simulator.evaluation import Evaluation, clocked, noted
 from fedloom.simulator.first_round import first_round_notes
+from fedloom.simulator.poisoning import backdoor_task
 from fedloom.simulator.refusing import refuse_too_large
 from fedloom.simulator.result import Checkpoint, Measures, Place, Result
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
-from fedloom.simulator.setting import make_setting
+from fedloom.simulator.setting import make_setting, screened_by
+from fedloom.simulator.sick import Sick
 from fedloom.simulator.theory import theory
 from fedloom.simulator.validation import spare_samples
 from fedloom.simulator.world import CloudRound, Decision
 from fedloom.training import rows
 from fedloom.training.choose import check_choice, make_engine
-from fedloom.training.engine import Engine, Task
+from fedloom.training.engine import Engine, NotFinite, Task
 from fedloom.training.rule import LocalRule
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Simulation:
     ) -> None:
         if not 0 <= seed < 2**63:
             raise ValueError(f"seed must be in 0..2^63-1, got {seed}")
+        method = screened_by(method, scenario)
         refuse_too_large(scenario, method, dry_run=dry_run, dataset=dataset, model=model, n_workers=n_workers)
         self.scenario, self.method, self.seed, self.dry_run = scenario, method, seed, dry_run
         self._keep_timeline = not dry_run if timeline is None else timeline
@@ -85,10 +88,20 @@ class Simulation:
         self._carrier = carrier
         local = setting.features(self.engine)
         self._features = local if carrier is None else carrier.features(local)
-        self._evaluation = None
+        self._evaluation: Evaluation | None = None
+        self._backdoor: Engine | None = None
         if self.engine is not None:
+            task = backdoor_task(setting.clean_task, self.world.hostility)
+            if task is not None:
+                self._backdoor, _ = self._engine_of(task, engine, n_workers, device, together)
             self._evaluation = Evaluation(
-                self.engine, self.dataset, self.label_counts, scenario.evaluation, seed, self.world.layout
+                self.engine,
+                self.dataset,
+                self.label_counts,
+                scenario.evaluation,
+                seed,
+                self.world.layout,
+                self._backdoor,
             )
         self.federation = self._new_federation()
         self._computing = self._new_computing()
@@ -98,6 +111,7 @@ class Simulation:
         self._looks_done = 0  # evaluations since the last cloud round
         self._last_row: NDArray[np.float32] | None = None
         self._evaluation_s = 0.0
+        self._so_far = 0, 0  # jobs trained, and updates left out, when the last cloud round was over
         self.costs: list[tuple[int, Mapping[str, list[str] | NDArray[np.generic]]]] = []
         """Of every cloud round (its number first) what it cost, by aggregator, hop and direction; not in a dry run."""
         self.warnings: list[str] = []
@@ -113,8 +127,9 @@ class Simulation:
             with one_thread():
                 yield from self._rounds(resume)
         finally:
-            if self.engine is not None:
-                self.engine.close()
+            for one in (self.engine, self._backdoor):
+                if one is not None:
+                    one.close()
 
     def _rounds(self, resume: Checkpoint | None) -> Generator[Measures | None, None, None]:
         if resume is None:
@@ -125,6 +140,9 @@ class Simulation:
             now = (self.cloud_rounds_done, self._looks_done)
             replayed = resume is not None and now < (resume.cloud_round, resume.looks)
             (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
+            if not state.between:
+                whole = resume is None or state.cloud_round > resume.cloud_round + 1
+                self._look_for_sick(may_refuse=whole and self._carrier is None)
             if state.between:
                 if not replayed:
                     self._measure(state)
@@ -156,6 +174,7 @@ class Simulation:
             scores=dict(self.federation.scores),
             looks=self._looks_done,
             last_row=self._last_row,
+            sick=[] if self._sick is None else self._sick.table,
             **self._computing.state(),
         )
 
@@ -213,10 +232,14 @@ class Simulation:
             )
         if self.dry_run:
             return None, "none (dry run)"
-        task, rule = self.setting.task, self.rule
+        return self._engine_of(self.setting.task, engine, n_workers, device, together)
+
+    def _engine_of(
+        self, task: Task, engine: str | MakeEngine, n_workers: int | None, device: str, together: int | None
+    ) -> tuple[Engine, str]:
         if isinstance(engine, str):
-            return make_engine(task, rule, self.seed, n_workers, engine, device=device, together=together)
-        return engine(task, rule, self.seed)
+            return make_engine(task, self.rule, self.seed, n_workers, engine, device=device, together=together)
+        return engine(task, self.rule, self.seed)
 
     def _new_federation(
         self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None
@@ -251,6 +274,20 @@ class Simulation:
         self._computing.resume = saved
         self.measures, self._last_row = list(saved.measures), saved.last_row
         self.federation = self._new_federation(saved.decisions, saved.scores)
+        if self._sick is not None:
+            self._sick.restore(saved.sick)
+
+    @property
+    def _sick(self) -> Sick | None:
+        return self.federation.held.sick
+
+    def _look_for_sick(self, *, may_refuse: bool) -> None:
+        """A cloud round in which nobody's model stayed finite is no matter of a few sick clients: the training is at fault."""
+        (trained_before, sick_before), sick = self._so_far, self._sick
+        self._so_far = sum(self.batches), 0 if sick is None else len(sick)
+        nobody = self._so_far[0] == trained_before and self._so_far[1] > sick_before
+        if nobody and may_refuse and sick is not None:
+            raise NotFinite(sorted({k for _, k, *_ in sick.table}), self.rule.lr)
 
     def _score(self, model: Model) -> float:
         """Accuracy on training samples that no client has; 0 in a dry run."""

@@ -8,16 +8,17 @@ from numpy.typing import NDArray
 
 from fedloom.mixing import Arrivals
 from fedloom.simulator.book import Dispatch, Model, derive
+from fedloom.simulator.sick import Sick
 from fedloom.training.state import Layout
 
 Ints = NDArray[np.int64]
 
 
 class States:
-    """layout: None if there is no client rule; then nothing is kept."""
+    """layout: None if there is no client rule; then nothing is kept. sick: of jobs that may be left out."""
 
-    def __init__(self, layout: Layout | None) -> None:
-        self.layout = layout
+    def __init__(self, layout: Layout | None, sick: Sick | None = None) -> None:
+        self.layout, self._sick = layout, sick
         self._kept: dict[int, Model] = {}
         self._before: dict[int, Model | None] = {}  # what clients had before their last jobs
 
@@ -37,7 +38,7 @@ class States:
         own = (
             None if self.layout is None else [self._own(k, starts[s]) for k, s in zip(clients.tolist(), start.tolist())]
         )
-        jobs = Dispatch(starts, start, clients, n_steps, first_step, own)
+        jobs = Dispatch(starts, start, clients, n_steps, first_step, own, self._sick)
         for j, k in enumerate(clients.tolist() if own is not None else []):
             self._before[k], self._kept[k] = self._kept.get(k), jobs.kept(j)
         return jobs

@@ -36,8 +36,9 @@ def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model)
         s_max=None if bound is None else bound.s_max,
         uncovered=int(np.count_nonzero(scene.snapshot.home < 0)) if driver.world.fleet.in_time else None,
         device_models=dict(held.last),
-        residuals=held.sending.residuals,
+        residuals=held.kept,
         states=held.states.kept,
+        sick=held.sick,
         failures=failures_of(errands, time_s),
     )
 

@@ -12,6 +12,8 @@ from fedloom.pacing import Periods
 from fedloom.protocol import Terms
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
+from fedloom.simulator.hostility import Hostility
+from fedloom.simulator.sick import Sick
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.state import Layout
 
@@ -30,7 +32,8 @@ class World:
     of one that goes down, where they are coded. lr: learning rate at a step of a model's history. trainable (P,): where a
     model's row holds trained parameters, which noise is added to on a noisy link; None: everywhere. coded (P,): what is coded.
     layout: of the states of a client rule, if there is one: rows then have shared states behind the model. trainings: models
-    that a client trains in a step.
+    that a client trains in a step. drop_sick: updates that are not finite are left out; else they end the run.
+    hostility: who is hostile.
     """
 
     fleet: Fleet
@@ -52,10 +55,22 @@ class World:
     coded_bits: tuple[float, float] | None = None
     layout: Layout | None = None
     trainings: int = 1
+    drop_sick: bool = True
+    hostility: Hostility | None = None
 
     def step_s(self, snapshot: Snapshot) -> Floats:
         """(K,) seconds of a local step, as predicted."""
         return snapshot.step_seconds(self.batch_size, self.n_samples) * self.trainings
+
+    @property
+    def told_n_samples(self) -> Ints:
+        """(K,) what clients say that they have."""
+        return self.n_samples if self.hostility is None else self.hostility.n_samples(self.n_samples)
+
+    @property
+    def told_label_counts(self) -> Ints:
+        """(K, C) what clients say that they have."""
+        return self.label_counts if self.hostility is None else self.hostility.label_counts(self.label_counts)
 
     @property
     def wide_bits(self) -> float:
@@ -107,8 +122,8 @@ class World:
     def terms(self) -> Terms:
         """What all machines of the federation have agreed on."""
         return Terms(
-            n_samples=self.n_samples,
-            label_counts=self.label_counts,
+            n_samples=self.told_n_samples,
+            label_counts=self.told_label_counts,
             unit_steps=self.unit_steps,
             seed=self.seed,
             participation=self.participation,
@@ -130,8 +145,9 @@ class CloudRound:
     client needs to send its model to its aggregators. handovers: times a client changed its home. uncovered: clients that are
     out of coverage now, where that changes with time. s_max: the bound on
     staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
-    residuals: what senders keep of models that are coded. states: by client, what it keeps for a client rule. failures: what
-    devices that fail come to, by name, if they do. last: no cloud round follows.
+    sick: updates that were left out, as far as models are computed. residuals: what senders keep of models that are coded.
+    states: by client, what it keeps for a client rule. failures: what devices that fail come to, by name, if they do. last: no
+    cloud round follows.
     """
 
     cloud_round: int
@@ -158,6 +174,7 @@ class CloudRound:
     residuals: list[Model] = field(default_factory=list)
     states: Mapping[int, Model] = field(default_factory=dict)
     failures: Mapping[str, float] = field(default_factory=dict)
+    sick: Sick | None = None
     costs: Mapping[str, list[str] | NDArray[np.generic]] = field(default_factory=dict)
 
     @property

@@ -11,6 +11,7 @@ given, at either level, and how what it finds becomes the new model. Two things 
 - A model with a value that is not finite has no vote. If none is left, the old model stays.
 """
 
+from fedloom.mixing.merges import Root
 from fedloom.mixing.robust.bulyan import bulyan
 from fedloom.mixing.robust.centred_clipping import centred_clipping
 from fedloom.mixing.robust.coordinate_median import coordinate_median
@@ -18,9 +19,11 @@ from fedloom.mixing.robust.geometric_median import geometric_median
 from fedloom.mixing.robust.krum import krum, multi_krum
 from fedloom.mixing.robust.norm_clipping import norm_clipping
 from fedloom.mixing.robust.trimmed_mean import trimmed_mean
+from fedloom.mixing.robust.trust import trust
 from fedloom.mixing.robust.votes import Rule, Votes, at_cloud, at_edge
 
 __all__ = [
+    "Root",
     "Rule",
     "Votes",
     "at_cloud",
@@ -33,4 +36,5 @@ __all__ = [
     "multi_krum",
     "norm_clipping",
     "trimmed_mean",
+    "trust",
 ]

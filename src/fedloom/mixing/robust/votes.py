@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom._sums import weighted_sum
-from fedloom.mixing.merges import ByRows, CloudByRows, Rows, WeighCloud, WeighEdge
+from fedloom.mixing.merges import ByRows, CloudByRows, Root, Rows, WeighCloud, WeighEdge
 from fedloom.mixing.size import by_split_size, by_total
 from fedloom.mixing.weights import Arrivals, Floats, Reports
 
@@ -36,13 +36,15 @@ Mask = NDArray[np.bool_]
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Votes:
     """What a rule is given: rows (m, P), finite, m >= 1; weights (m,), above 0 with sum 1; old (P,), the model before;
-    n_sick: so many were left out as not finite; add: rows, weights -> their weighted sum, as it is formed at this level."""
+    n_sick: so many were left out before (not finite, or too far); add: rows, weights -> their weighted sum, as it is formed at
+    this level; reference (P,): what trusted data make of the old model, if there are some."""
 
     rows: Rows
     weights: Floats
     old: Rows
     n_sick: int
     add: Sum
+    reference: Rows | None = None
 
     def mean(self, kept: Mask | None = None) -> Floats:
         """The weighted mean (P,) of those that are kept (m,)."""
@@ -54,57 +56,55 @@ class Votes:
 Rule = Callable[[Votes], NDArray[np.floating]]
 
 
-def at_edge(rule: Rule, weigh: WeighEdge = by_split_size) -> ByRows:
-    """The rule at aggregators. weigh: the weights of a linear merge, `Linear.weigh` of the method that is changed."""
+def at_edge(rule: Rule, weigh: WeighEdge = by_split_size, root: Root | None = None) -> ByRows:
+    """The rule at aggregators. weigh: the weights of a linear merge, `Linear.weigh` of the method that is changed. root: trusted
+    data, which every aggregator trains on, too."""
 
     def merge(arrivals: Arrivals, old: Rows, rows: Rows, starts: Rows) -> NDArray[np.floating]:
         order = np.argsort(arrivals.client, kind="stable")  # the engines' order of addition
         kept = order[_finite(rows)[order]]
         if not len(kept):
             return old
-        fields = ("client", "n_samples", "n_reached", "staleness")
-        found = weigh(replace(arrivals, **{name: getattr(arrivals, name)[kept] for name in fields}))
+        heard = arrivals.only(kept)
+        found = weigh(heard)
         moved = arrivals.staleness[kept] > 0 if found.start is None else np.ones(len(kept), dtype=np.bool_)
         votes = _moved(old, rows[kept], starts[kept], moved)
         own = found.own if found.start is None else found.own + float(found.start.sum())
-        return _stepped(rule, old, votes, found.model, own, len(rows) - len(kept), weighted_sum)
+        return _stepped(rule, old, votes, found.model, own, heard.n_sick, weighted_sum, arrivals.reference)
 
-    return ByRows(merge)
+    return ByRows(merge, root=root)
 
 
-def at_cloud(rule: Rule, weigh: WeighCloud = by_total) -> CloudByRows:
-    """The rule at the cloud. weigh: as `CloudLinear.weigh`; models of clusters are made by it, too."""
+def at_cloud(rule: Rule, weigh: WeighCloud = by_total, root: Root | None = None) -> CloudByRows:
+    """The rule at the cloud. weigh: as `CloudLinear.weigh`; models of clusters are made by it, too. root: trusted data, which the
+    cloud trains on."""
 
     def merge(reports: Reports, old: Rows, rows: Rows) -> NDArray[np.floating]:
         news = reports.fresh & (reports.reported > 0)
         kept = news & _finite(rows)
         if not kept.any():
             return old
-        last = reports.reported_last
-        heard = replace(
-            reports,
-            total=reports.total * kept,
-            reported=reports.reported * kept,
-            fresh=kept,
-            reported_last=None if last is None else last * kept,
-        )
-        found = weigh(heard)
+        found = weigh(reports.only(kept))
         voting = kept & (found.edge > 0)
         if not voting.any():
             return old
         own = found.own + float(found.edge[~voting].sum())
         n_sick = int((news & ~kept).sum())
-        return _stepped(rule, old, rows[voting], found.edge[voting], own, n_sick, _plain_sum)
+        edge = found.edge[voting]
+        return _stepped(rule, old, rows[voting], edge, own, n_sick, _plain_sum, reports.reference)
 
-    return CloudByRows(merge, shown=weigh)
+    return CloudByRows(merge, shown=weigh, root=root)
 
 
-def _stepped(rule: Rule, old: Rows, rows: Rows, weights: Floats, own: float, n_sick: int, add: Sum) -> Floats:
+def _stepped(
+    rule: Rule, old: Rows, rows: Rows, weights: Floats, own: float, n_sick: int, add: Sum, reference: Rows | None
+) -> Floats:
     """own * old + sum(weights) * what the rule finds."""
     total = float(weights.sum())
+    votes = Votes(rows=rows, weights=weights, old=old, n_sick=n_sick, add=add, reference=reference)
     if own == 0.0 and abs(total - 1.0) < 1e-9:  # dividing by a sum of 0.9999999999999999 would cost the last bit
-        return np.asarray(rule(Votes(rows=rows, weights=weights, old=old, n_sick=n_sick, add=add)))
-    found = rule(Votes(rows=rows, weights=weights / total, old=old, n_sick=n_sick, add=add))
+        return np.asarray(rule(votes))
+    found = rule(replace(votes, weights=weights / total))
     return np.asarray(own * old.astype(np.float64) + total * found)
 
 

@@ -1,0 +1,173 @@
+"""Merges at aggregators as notes in the book: by weights, which are known beforehand, or by a rule that looks at the models.
+
+Updates that are sick (fedloom.simulator.sick) are left out of both: of a merge by weights when it is made, with the weights of
+the method for the others; before a rule is asked otherwise. If nobody is left, the old model stays.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.mixing import Arrivals, ByRows, EdgeWeights
+from fedloom.mixing.merges import MergeEdge
+from fedloom.protocol import Flight
+from fedloom.protocol.messages import Part
+from fedloom.simulator.book import Ingredients, Model, Recipe, Row, combine, derive
+from fedloom.simulator.sick import NORM, Sick
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Values = TypeVar("Values", NDArray[np.float64], NDArray[np.bool_])
+
+
+def by_rows(
+    rule: MergeEdge, old: Model, part: Part, steps: int, sick: Sick | None, reference: Model | None = None
+) -> Model:
+    """A merge that is a function of the models: it is done when they are computed. reference: what trusted data make of the old
+    model."""
+    assert isinstance(rule, ByRows)
+    jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
+    results = [load.result(j) for load, j in jobs]
+    starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
+    arrived = None if sick is None else Arrived.of(part.flights, sick)
+    parts = [old, *results, *starts, *([] if reference is None else [reference])]
+    return derive(parts, merge_by_rows(rule, part.arrivals, len(jobs), arrived), steps)
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """Updates by client (m,) and first step (m,), and where it is noted which of them are sick."""
+
+    client: Ints
+    first_step: Ints
+    sick: Sick
+
+    @classmethod
+    def of(cls, flights: Sequence[Flight], sick: Sick) -> "Arrived":
+        columns = [(f.load.dispatch.client[f.at], f.load.dispatch.first_step[f.at]) for f in flights]
+        client, first_step = (np.concatenate(column) for column in zip(*columns))
+        return cls(client, first_step, sick)
+
+    @property
+    def left_out(self) -> Mask:
+        """(m,)"""
+        return self.sick.among(self.client, self.first_step)
+
+    def note(self, too_far: Mask) -> None:
+        """These (m,) are left out of one merge."""
+        for i in np.flatnonzero(too_far).tolist():
+            self.sick.add(("client", int(self.client[i]), int(self.first_step[i])), NORM)
+
+
+def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int, arrived: Arrived | None = None) -> Recipe:
+    """The recipe of a merge of the old model, n_jobs updates, what they started from, and a reference if there is one."""
+
+    def merge(rows: list[Row]) -> NDArray[np.floating]:
+        old, updates, starts = rows[0], rows[1 : 1 + n_jobs], rows[1 + n_jobs : 1 + 2 * n_jobs]
+        out = np.zeros(n_jobs, dtype=np.bool_) if arrived is None else arrived.left_out
+        if rule.screen is not None and not out.all():
+            far = np.zeros(n_jobs, dtype=np.bool_)
+            far[~out] = rule.screen.too_far(_stacked(updates, ~out), _stacked(starts, ~out))
+            if arrived is not None:
+                arrived.note(far)
+            out = out | far
+        if out.all():
+            return old
+        heard = arrivals.only(~out) if out.any() else arrivals
+        if len(rows) > 1 + 2 * n_jobs:
+            heard = replace(heard, reference=rows[-1])
+        return rule.rule(heard, old, _stacked(updates, ~out), _stacked(starts, ~out))
+
+    return merge
+
+
+def _stacked(rows: list[Row], kept: Mask) -> NDArray[np.float32]:
+    return np.stack(rows if kept.all() else [row for row, here in zip(rows, kept) if here])
+
+
+def by_weights(merge: MergeEdge, old: Model, part: Part, steps: int, sick: Sick | None) -> Model:
+    """own * old + the updates by their weights + what they started from by theirs."""
+    assert part.weights is not None
+    models, jobs = _ingredients(old, part.flights, part.weights)
+    merged = combine(models, jobs, steps)
+    if merged.steps != steps or any(merged is model for model, _ in models[1:]):
+        merged = derive([merged], same, steps)
+    if sick is not None and not merged.settled and merged is not old:
+        merged.leave_out = _Without(merge, old, part, sick)
+    return merged
+
+
+def weights_now(merge: MergeEdge, part: Part, sick: Sick | None) -> Callable[[], Floats]:
+    """Asks how much each update (m,) of a merge by weights counts without those that are sick by then."""
+    assert part.weights is not None
+    planned = part.weights.model
+
+    def found() -> Floats:
+        out = None if sick is None else Arrived.of(part.flights, sick).left_out
+        if out is None or not out.any():
+            return planned
+        now = np.zeros(len(out))
+        if not out.all():
+            weights = merge.weights(part.arrivals.only(~out))
+            assert weights is not None
+            now[~out] = weights.model
+        return now
+
+    return found
+
+
+class _Without:
+    """What a merge by weights is made of without updates that are sick by now; None if these are no more than before."""
+
+    def __init__(self, merge: MergeEdge, old: Model, part: Part, sick: Sick) -> None:
+        self._merge, self._old, self._part, self._sick = merge, old, part, sick
+        self._n_known = 0
+
+    def __call__(self) -> Ingredients | None:
+        part, out = self._part, Arrived.of(self._part.flights, self._sick).left_out
+        n = int(out.sum())
+        if n == self._n_known:
+            return None
+        self._n_known = n
+        if out.all():
+            return [(self._old, 1.0)], []
+        weights = self._merge.weights(part.arrivals.only(~out))
+        assert weights is not None
+        flights = [f.pick(~mine) for f, mine in zip(part.flights, _by_flight(out, part.flights))]
+        models, jobs = _ingredients(self._old, [f for f in flights if len(f)], weights)
+        return [(model, weight) for model, weight in models if weight], jobs
+
+
+def _ingredients(old: Model, flights: Sequence[Flight], weights: EdgeWeights) -> Ingredients:
+    """Models and jobs with their weights; the old one is the first. What arrives as it was trained is not looked at by itself."""
+    models = [(old, weights.own)]
+    if weights.start is not None:
+        for flight, values in zip(flights, _by_flight(weights.start, flights)):
+            dispatch = flight.load.dispatch
+            sums = np.bincount(dispatch.start[flight.at], weights=values, minlength=len(dispatch.starts))
+            models += list(zip(dispatch.starts, sums.tolist()))
+    jobs = []
+    for flight, values in zip(flights, _by_flight(weights.model, flights)):
+        arriving = flight.load.arriving
+        at = flight.at
+        if arriving:
+            other = np.array([j in arriving for j in at.tolist()], dtype=np.bool_)
+            models += [(arriving[j], w) for j, w in zip(at[other].tolist(), values[other].tolist())]
+            at, values = at[~other], values[~other]
+        if len(at):
+            jobs.append((flight.load.dispatch, at, values))
+    return models, jobs
+
+
+def same(rows: list[Row]) -> Row:
+    """The rule of a model that is another one: what its only client sent, or as old as what it is in the place of."""
+    return rows[0]
+
+
+def _by_flight(values: Values, flights: Sequence[Flight]) -> list[Values]:
+    """Values of all updates, one after the other, cut by flight."""
+    return [values] if len(flights) == 1 else np.split(values, np.cumsum([len(f) for f in flights])[:-1])
