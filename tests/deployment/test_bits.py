@@ -45,6 +45,15 @@ def test_every_method_is_tried():
     assert sorted([*BOXED, *TIMED, *LOCKSTEP, *SERVER, *STATEFUL]) == sorted(METHODS)
 
 
+def test_a_fleet_that_changes_with_the_seconds_of_a_simulation_is_refused():
+    scenario, _ = for_method("hierfedavg")
+    scenario["fleet"]["mobility"] = {"kind": "waypoint"}
+    with pytest.raises(
+        ValueError, match=r"the fleet changes with the seconds of a simulation .* simulate it: fedloom run"
+    ):
+        check_runs(Scenario.model_validate(scenario), make_method("hierfedavg"))
+
+
 @pytest.mark.parametrize("name", SERVER)
 def test_a_server_optimiser_runs_at_the_cloud_and_is_refused_where_clients_are_averaged_several_times(name, tmp_path):
     scenario, _ = for_method(name, cloud_rounds=3)

@@ -188,10 +188,10 @@ GRID = {"kind": "grid", "shape": "line", "n": 2}
             "device_device.given.matrix_bit_s",
             "row 1 must have 2 numbers, got 1",
         ),
-        ({"cells": GRID, "mobility": {"p_stay": 1.2}}, "mobility.p_stay", "less than or equal to 1"),
-        ({"cells": GRID, "mobility": {"p_stay": -0.1}}, "mobility.p_stay", "greater than or equal to 0"),
+        ({"cells": GRID, "mobility": {"p_stay": 1.2}}, "mobility.markov.p_stay", "less than or equal to 1"),
+        ({"cells": GRID, "mobility": {"p_stay": -0.1}}, "mobility.markov.p_stay", "greater than or equal to 0"),
         ({"mobility": {"p_stay": 0.5}}, "mobility", "needs at least two cells, got one"),
-        ({"redraw": {"links": "often"}}, "redraw.links", "'never', 'cloud-round' or 'edge-round'"),
+        ({"redraw": {"links": "often"}}, "redraw.links", "'never', 'cloud-round', 'edge-round' or 'tick'"),
         ({"compute": {"law": {"kind": "fixed", "value": -1}}}, "compute.law.fixed.value", "equal to 0"),
         (
             {"compute": {"law": {"kind": "uniform", "low": 2, "high": 1}}},

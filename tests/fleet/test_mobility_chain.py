@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedloom.fleet import Fleet, FleetSettings, mobility
-from fedloom.fleet.whereabouts import KEPT_STATES
+from fedloom.fleet.chain import KEPT_STATES
 
 RING = {"kind": "explicit", "centres_m": [[1000 * n, 0] for n in range(5)], "radius_m": 100}
 ROAMING = {
@@ -166,7 +166,10 @@ def test_the_delays_of_csahfl():
         (lambda: fleet().snapshot(1), "this fleet changes every edge round: expected edge_round"),
         (lambda: fleet().snapshot(1, -1), "edge_round must be a whole number of at least 0, got -1"),
         (lambda: fleet().homes_at(-1), "t must be a whole number of at least 0, got -1"),
-        (lambda: fleet(mobility={"p_stay": 0.5, "every": "day"}), "Input should be 'cloud-round' or 'edge-round'"),
+        (
+            lambda: fleet(mobility={"p_stay": 0.5, "every": "day"}),
+            "Input should be 'cloud-round', 'edge-round' or 'tick'",
+        ),
         (
             lambda: mobility.stationary(np.array([[False, True], [False, False]])),
             "neighbours must be symmetric: cell 1 is a neighbour of 0, but 0 is none of 1",

@@ -14,7 +14,7 @@ from fedloom.gate import Refused
 
 N = 2000
 PARSERS = all_parsers()
-RESTARTED = {"fleet-parquet"}  # its reader crashes and is started anew, again and again
+RESTARTED = {"fleet-parquet", "positions-parquet"}  # their reader crashes and is started anew, again and again
 CHANGED = [pytest.param(p, marks=pytest.mark.full if p.name in RESTARTED else ()) for p in PARSERS]
 
 

@@ -86,7 +86,6 @@ def test_a_head_that_is_no_device_is_refused(host):
             {"host": np.arange(3)},
             "cover must be bool of shape (N, K) and host of shape (N,), got bool (2, 3) and (3,)",
         ),
-        ({"cover": np.zeros((2, 3), dtype=bool)}, "cover connects no client to any aggregator; nobody could train"),
     ],
 )
 def test_a_topology_that_cannot_be_is_refused(change, message):
@@ -111,3 +110,24 @@ def test_if_nobody_were_left_without_a_host_all_is_as_it_was():
 def test_a_head_that_is_not_there_needs_no_cluster():
     topology = Topology.of_heads([np.array([0, 1]), np.array([2])], np.array([0, 2]), 3)
     assert topology.without(np.array([0])).cover.tolist() == [[False] * 3, [False, False, True]]
+
+
+def test_clients_that_are_not_there_are_left_out_and_clusters_without_their_head():
+    cover = np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool)
+    here, reach = np.array([True, False, True, True]), np.array([[1, 1, 0, 0], [0, 0, 0, 1]], dtype=bool)
+    of = {kind: Topology(cover=cover, kind=kind, host=np.array([0, 1])) for kind in ("edge", "cloud")}
+    assert of["edge"].of_those(here, reach).cover.tolist() == [[True, False, False, False], [False, False, False, True]]
+    assert of["cloud"].of_those(here, reach).cover.tolist() == [[True, False, False, False], [False, False, True, True]]
+    heads = Topology(cover=cover, kind="head", host=np.array([1, 3]))
+    assert heads.of_those(here, reach).cover.tolist() == [[False] * 4, [False, False, True, True]]
+    everybody = np.ones(4, dtype=bool)
+    assert heads.of_those(everybody, reach) is heads
+    assert not of["cloud"].of_those(~everybody, reach).cover.any()
+
+
+def test_who_was_nowhere_joins_where_a_host_has_one_aggregator_and_is_idle_where_it_has_clusters():
+    one = Topology(cover=np.array([[1, 0], [0, 0]], dtype=bool), kind="edge", host=np.arange(2), follow=True)
+    assert one.at_home(np.array([1, 1])).cover.tolist() == [[False, False], [True, True]]
+    cover = np.array([[0, 0], [1, 0], [0, 0], [0, 0]], dtype=bool)
+    two = Topology(cover=cover, kind="edge", host=np.array([0, 0, 1, 1]), follow=True)
+    assert two.at_home(np.array([1, 1])).cover.tolist() == [[False] * 2, [False] * 2, [False] * 2, [True, False]]

@@ -92,6 +92,35 @@ class MovingFleet(InRounds):
         return self.snapshots[min(edge_round, len(self.snapshots) - 1)]
 
 
+class TimedFleet:
+    """A fleet whose clients have the homes `homes[t]` in tick t of `tick_s` seconds, -1: nowhere, and stay at the last."""
+
+    moves, in_time = "tick", True
+
+    def __init__(self, homes, n_cells, step_s, tick_s=1.0, **links):
+        self.tick_s, self.snapshots = tick_s, []
+        for home in np.asarray(homes):
+            now = snapshot(step_s, np.ones((n_cells, len(home))), home=home, **links)
+            self.snapshots.append(replace(now, active=home >= 0, in_reach=now.in_reach & (home >= 0)))
+
+    def tick_at(self, time_s):
+        return int((time_s + 1e-9) // self.tick_s)
+
+    def snapshot(self, cloud_round, edge_round=0, time_s=0.0):
+        return self.snapshots[min(self.tick_at(time_s), len(self.snapshots) - 1)]
+
+    def somebody_s(self, time_s, *, later=False):
+        first = self.tick_at(time_s) + later
+        ticks = range(first, first + len(self.snapshots) + 1)
+        return max(time_s, self.tick_s * next(t for t in ticks if self.snapshot(0, 0, t * self.tick_s).active.any()))
+
+
+def timed(homes, n_cells, step_s, *, tick_s=1.0, links=None, **settings):
+    """A world whose clients move in time."""
+    made = world(snapshot(step_s, np.ones((n_cells, len(homes[0]))), home=np.maximum(homes[0], 0)), **settings)
+    return replace(made, fleet=TimedFleet(homes, n_cells, step_s, tick_s, **(links or {})))
+
+
 def moving(homes, n_cells, step_s, *, links=None, **settings):
     """A world whose clients move between edge rounds."""
     made = world(snapshot(step_s, np.ones((n_cells, len(homes[0]))), home=homes[0]), **settings)

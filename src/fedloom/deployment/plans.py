@@ -106,7 +106,11 @@ def scenario_of(planned: Planned, base: str | None, changes: list[str]) -> Scena
         else read_scenario(base).model_dump(mode="json", exclude_none=True)
     )
     content["fleet"] = {
-        **{key: value for key, value in content["fleet"].items() if key not in ("cells", "mobility", "homes")},
+        **{
+            key: value
+            for key, value in content["fleet"].items()
+            if key not in ("cells", "mobility", "homes", "handover")
+        },
         "n_devices": len(planned.ids),
         "placement": {"kind": "coordinates", "positions_m": [list(point) for point in planned.positions_m]},
         "server_m": list(planned.server_m),

@@ -83,6 +83,11 @@ def check_runs(scenario: Scenario, method: Method) -> None:
             "evaluation.every counts edge rounds, and between cloud rounds the models are with their stations, not with the "
             "cloud; set evaluation.every to a number of cloud rounds"
         )
+    if scenario.fleet.in_time:
+        raise ValueError(
+            "the fleet changes with the seconds of a simulation (mobility that goes by time, traces, redraw: tick), and a "
+            "deployment has seconds and devices of its own; leave these out of fleet, or simulate it: fedloom run"
+        )
     check_optimiser(scenario, method)
     check_coding(method)
     check_states(method)

@@ -10,19 +10,20 @@ at i tick_s seconds.
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
 from fedloom._random import stream
-from fedloom.fleet import cells, compute, hops, mobility, placement
+from fedloom.fleet import cells, hops, placement
+from fedloom.fleet.measured import Measured, homes, reached
 from fedloom.fleet.settings.cells import Cells, GridCells, SingleCell
-from fedloom.fleet.settings.compute import ComputeSettings, FixedLaw
 from fedloom.fleet.settings.fleet import FleetSettings
 from fedloom.fleet.settings.links import RadioLink
-from fedloom.fleet.settings.mobility import MobilitySettings, When, is_walk
+from fedloom.fleet.settings.measured import TraceMobility
+from fedloom.fleet.settings.mobility import When, is_walk
 from fedloom.fleet.settings.placement import (
     CoordinatesPlacement,
     DiscPlacement,
@@ -31,8 +32,9 @@ from fedloom.fleet.settings.placement import (
     ThreeCellsPlacement,
 )
 from fedloom.fleet.snapshot import Link, Snapshot
-from fedloom.fleet.waypoint import Waypoint
-from fedloom.fleet.whereabouts import Hopping, Place, Placed, Walking, Whereabouts, read_only
+from fedloom.fleet.speeds import Speeds
+from fedloom.fleet.walks import paths, whereabouts
+from fedloom.fleet.whereabouts import Place, read_only
 from fedloom.radio import distances
 
 Array = NDArray[np.float64]
@@ -41,11 +43,21 @@ T = TypeVar("T")
 A = TypeVar("A", bound=NDArray[Any])
 
 MOST_TICKS = 10_000_000  # in a run: some walks are made tick by tick
+MOST_EMPTY_TICKS = 100_000  # until somebody must be there
 TIE_S = 1e-9  # so close before a tick is in it
 
 MOST_PEERS = 10_000  # devices with links to each other: 0.8 GB for each quantity
 
 _HOPS = ("edge_up", "edge_down", "backhaul_up", "backhaul_down", "cloud_up", "cloud_down", "d2d")
+
+
+class Ticks(NamedTuple):
+    """Rounds or ticks: of where devices are, of links, of speeds, of measured rates."""
+
+    move: int
+    links: int
+    compute: int
+    rates: int
 
 
 class Fleet:
@@ -71,7 +83,9 @@ class Fleet:
         self.seed = seed
         self._cell_m, self._radius_m, self._server_m = _frozen(cell_m), _frozen(radius_m), _frozen(server_m)
         self._built: dict[str, tuple[Hashable, Any]] = {}
-        self._where = _whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
+        self._measured = Measured(settings.device_edge, len(cell_m))
+        self._speeds = Speeds(settings, seed)
+        self._where = whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
 
     @classmethod
     def from_settings(cls, settings: FleetSettings, seed: int) -> "Fleet":
@@ -86,8 +100,12 @@ class Fleet:
         position_m, cell_m = _with_height(positions, dimension), _with_height(centres, dimension)
         server_m = _with_height(np.array([settings.server_m], dtype=np.float64), dimension)[0]
 
+        if isinstance(settings.mobility, TraceMobility):
+            position_m[:, :2] = paths(settings.mobility, position_m[:, :2]).at(0.0)
         distance = distances(cell_m, position_m)  # (N, K)
         in_reach = cells.within(distance, radius)
+        ever = Measured(settings.device_edge, len(cell_m)).ever
+        in_reach = in_reach if ever is None else in_reach & ever
         active = in_reach.any(axis=0)
         if (settings.uncovered == "error" and not is_walk(settings.mobility)) or not active.any():
             cells.check_covered(in_reach)
@@ -129,12 +147,14 @@ class Fleet:
     @property
     def in_time(self) -> bool:
         """Something changes with time: a snapshot is that of a tick."""
-        return "tick" in self._clocks
+        return self.settings.in_time
 
     @property
-    def _clocks(self) -> tuple[When, When, When]:
-        """When devices move, links are drawn and speeds are."""
-        return self.moves, self.settings.redraw.links, self.settings.redraw.compute
+    def _clocks(self) -> tuple[When, When, When, When]:
+        """When devices move, links are drawn, speeds are, and rates that were measured change."""
+        redraw = self.settings.redraw
+        compute = "tick" if self._speeds.in_time else redraw.compute
+        return self.moves, redraw.links, compute, "tick" if self._measured.in_time else "never"
 
     def tick_at(self, time_s: float) -> int:
         """The tick at a time; always 0 if nothing changes with time."""
@@ -168,9 +188,8 @@ class Fleet:
             "edge-round": edge_round or 0,
             "tick": self.tick_at(time_s),
         }
-        t_move, t_links, t_compute = (now[clock] for clock in clocks)
-        build = partial(self._build, t_move, t_links, t_compute)
-        return self._reuse("snapshot", (t_move, t_links, t_compute), build)
+        when = Ticks(*(now[clock] for clock in clocks))
+        return self._reuse("snapshot", when, partial(self._build, when))
 
     def homes_at(self, t: int) -> Homes:
         """Home cells (K,), -1 for a device that takes no part, in round t of those after which devices move.
@@ -179,12 +198,36 @@ class Fleet:
         run (0: before the first), or a tick, as `moves` says.
         """
         _check.whole("t", t, least=0)
-        return self._where.at(t)[1]
+        return self._place(t, t if self.moves == "tick" else 0)[1]
 
-    def _build(self, t_move: int, t_links: int, t_compute: int) -> Snapshot:
+    def somebody_s(self, time_s: float, *, later: bool = False) -> float:
+        """When a device takes part: time_s itself, or the start of the first tick after it in which one does. later: of a later
+        tick in any case."""
+        first = self.tick_at(time_s) + later
+        if self.moves not in ("tick", "never"):  # where they are goes by rounds
+            return time_s if not later else first * self.settings.tick_s
+        for tick in range(first, first + MOST_EMPTY_TICKS):
+            if (self._place(tick if self.moves == "tick" else 0, tick)[1] >= 0).any():
+                return max(time_s, tick * self.settings.tick_s)
+        raise ValueError(
+            f"no device is in reach of a cell from {time_s:g} s on, for {MOST_EMPTY_TICKS:,} ticks of "
+            f"{self.settings.tick_s:g} s; enlarge radius_m, or let them move where cells are"
+        )
+
+    def _place(self, t_move: int, t_rates: int) -> Place:
+        """Where devices are, and in which cells."""
         position_m, home = self._where.at(t_move)
-        draw_links = partial(self._links, position_m, t_links)
-        in_reach, hop = self._reuse("links", (t_move, t_links), draw_links)
+        up, down = self._measured.at(t_rates * self.settings.tick_s)
+        if up is None and down is None:
+            return position_m, home
+        in_reach = cells.within(distances(self._cell_m, position_m), self._radius_m)
+        return position_m, _frozen(homes(home, reached(in_reach, up, down), up, down))
+
+    def _build(self, when: Ticks) -> Snapshot:
+        t_move, t_links, t_compute, t_rates = when
+        position_m, home = self._place(t_move, t_rates)
+        draw_links = partial(self._links, position_m, t_links, t_rates)
+        in_reach, hop = self._reuse("links", (t_move, t_links, t_rates), draw_links)
         return Snapshot(
             position_m=position_m,
             cell_m=self._cell_m,
@@ -200,8 +243,8 @@ class Fleet:
             cloud_up=hop["cloud_up"],
             cloud_down=hop["cloud_down"],
             cloud_via_edge=self.settings.device_cloud.via == "edge",
-            compute=self._reuse("compute", t_compute, partial(self._draw_compute, t_compute)),
-            compute_settings=self._compute_settings,
+            compute=self._reuse("compute", t_compute, lambda: _frozen(self._speeds.at(t_compute))),
+            compute_settings=self._speeds.settings,
             uplink_once=self.settings.device_edge.uplink == "once",
             uplink_overhead=self.settings.device_edge.overhead,
             head_broadcast_free=self.settings.head_broadcast == "free",
@@ -211,7 +254,7 @@ class Fleet:
             make_d2d=partial(self._d2d, position_m, t_move, t_links),
         )
 
-    def _links(self, position_m: Array, t_links: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
+    def _links(self, position_m: Array, t_links: int, t_rates: int) -> tuple[NDArray[np.bool_], dict[str, Link]]:
         settings, power_w, up, down = (
             self.settings,
             self._own("power_w"),
@@ -219,11 +262,13 @@ class Fleet:
             self._own("down_bit_s"),
         )
         to_cell = distances(self._cell_m, position_m)  # (N, K)
-        in_reach = cells.within(to_cell, self._radius_m)
+        measured = self._measured.at(t_rates * settings.tick_s)
+        in_reach = reached(cells.within(to_cell, self._radius_m), *measured)
+        edge, edge_up, edge_down = settings.device_edge, *(a if b is None else b for a, b in zip((up, down), measured))
         cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
         hop = {
-            "edge_up": hops.hop(settings.device_edge.up, to_cell, self._rng("edge_up", t_links), power_w, up),
-            "edge_down": hops.hop(settings.device_edge.down, to_cell, self._rng("edge_down", t_links), None, down),
+            "edge_up": hops.hop(edge.up, to_cell, self._rng("edge_up", t_links), power_w, edge_up),
+            "edge_down": hops.hop(edge.down, to_cell, self._rng("edge_down", t_links), None, edge_down),
             "backhaul_up": hops.hop(settings.edge_cloud.up, cell_server, self._rng("backhaul_up", t_links)),
             "backhaul_down": hops.hop(settings.edge_cloud.down, cell_server, self._rng("backhaul_down", t_links)),
             "cloud_up": hops.none(self.n_devices),
@@ -257,26 +302,6 @@ class Fleet:
         value = None if devices is None else getattr(devices, name)
         return None if value is None else np.array(value, dtype=np.float64)
 
-    @property
-    def _compute_settings(self) -> ComputeSettings:
-        """Of the speeds of each device where they are known."""
-        settings, own = self.settings.compute, self.settings.devices
-        if own is None or (own.steps_per_s is None and own.samples_per_s is None):
-            return settings
-        return ComputeSettings(
-            law=FixedLaw(value=1.0),
-            unit="steps-per-second" if own.steps_per_s is not None else "seconds-per-sample",
-            power_w=settings.power_w,
-            jitter_sigma=settings.jitter_sigma,
-        )
-
-    def _draw_compute(self, t_compute: int) -> Array:
-        steps, samples = self._own("steps_per_s"), self._own("samples_per_s")
-        if steps is not None or samples is not None:
-            return _frozen(steps if steps is not None else 1 / np.asarray(samples))
-        law = self.settings.compute.law
-        return _frozen(compute.draw(law, self.n_devices, stream(self.seed, "compute", t_compute)))
-
     def _rng(self, hop: str, t_links: int) -> np.random.Generator:
         return stream(self.seed, "links", t_links, _HOPS.index(hop) + 1)
 
@@ -285,19 +310,6 @@ class Fleet:
         if name not in self._built or self._built[name][0] != key:
             self._built[name] = (key, build())
         return cast(T, self._built[name][1])
-
-
-def _whereabouts(settings: FleetSettings, seed: int, start: Place, cell_m: Array, radius_m: Array) -> Whereabouts:
-    """How the devices of a fleet move."""
-    moves, (position_m, _) = settings.mobility, start
-    if moves is None:
-        return Placed(start)
-    if isinstance(moves, MobilitySettings):
-        around = mobility.neighbours(moves.neighbours, cell_m)
-        return Hopping(seed, start, cell_m, radius_m, mobility.transition(around, moves.p_stay))
-    area_m = moves.area_m or placement.box(position_m[:, :2], cell_m[:, :2], radius_m)
-    walk = Waypoint(seed, position_m[:, :2], area_m, moves.speed_m_s, moves.pause_s)
-    return Walking(walk.at, settings.tick_s, position_m, cell_m, radius_m)
 
 
 def _cells(settings: Cells) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ from fedloom import radio
 from fedloom.fleet import links
 from fedloom.fleet.settings.links import (
     DrawnLinks,
+    EdgeLink,
     FixedLink,
     GivenLinks,
     HopLink,
@@ -24,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 def hop(
-    settings: HopLink,
+    settings: HopLink | EdgeLink,
     distance_m: Array,
     rng: np.random.Generator,
     power_w: Array | None = None,
@@ -33,7 +34,7 @@ def hop(
     """Links between senders and receivers that are `distance_m` apart, (N, K), (K,) or (N,); the same shape.
 
     A rate that varies gets one factor per index of the last axis: a device has one towards all cells. power_w, bit_s (K,): of
-    each device, along the last axis, in place of the link's power and rate.
+    each device, along the last axis, in place of the link's power and rate; bit_s may also be of each link, (N, K).
     """
     paid_w = settings.power_w if power_w is None else power_w
     if isinstance(settings, RadioLink) and settings.mains:

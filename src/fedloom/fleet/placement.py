@@ -91,11 +91,12 @@ def radius_at(cell_m: Array, radius_m: Array, cell: NDArray[np.int64], height_m:
 
 
 def box(positions_m: Array, centres_m: Array, radius_m: Array) -> tuple[float, float, float, float]:
-    """x_min, x_max, y_min, y_max of the rectangle around cells (N, 2) of radius_m (N,); around positions (K, 2) if a cell
+    """x_min, x_max, y_min, y_max of the rectangle around positions (K, 2), and around cells (N, 2) of radius_m (N,) unless one
     reaches everybody."""
-    low, high = (positions_m, positions_m)
+    low = high = positions_m
     if np.isfinite(radius_m).all():
-        low, high = centres_m - radius_m[:, None], centres_m + radius_m[:, None]
+        low = np.concatenate([low, centres_m - radius_m[:, None]])
+        high = np.concatenate([high, centres_m + radius_m[:, None]])
     (x_min, y_min), (x_max, y_max) = low.min(axis=0).tolist(), high.max(axis=0).tolist()
     if not (x_min < x_max and y_min < y_max):
         raise ValueError(

@@ -229,6 +229,11 @@ def _positions(cells: Cells, table: dict[str, Floats]) -> tuple[Floats, tuple[fl
     )
 
 
+def metres(degrees: Floats, origin: tuple[float, float] | None = None) -> Floats:
+    """(L, 2) latitude, longitude -> metres east and north of the origin, or of their middle."""
+    return _project(degrees, _middle(degrees) if origin is None else origin)
+
+
 def _middle(degrees: Floats) -> tuple[float, float]:
     """The middle of the least and the largest; of longitudes, on the side of the earth where the first device is."""
     east = (degrees[:, 1] - degrees[0, 1] + 180) % 360 - 180

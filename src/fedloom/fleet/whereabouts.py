@@ -11,15 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom._random import stream
-from fedloom.fleet import cells, mobility, placement
+from fedloom.fleet import cells, handover, mobility, placement
+from fedloom.fleet.chain import Chain
 from fedloom.radio import distances
 
 Array = NDArray[np.float64]
 Homes = NDArray[np.int64]
 Place = tuple[Array, Homes]
 """Positions (K, D) and homes (K,), -1 for a device that is in reach of no cell and takes no part; both read-only."""
-
-KEPT_STATES = 64  # where devices were in so many rounds: edges on clocks of their own are a few edge rounds apart
 
 
 class Whereabouts(Protocol):
@@ -39,24 +38,17 @@ class Placed:
 
 
 class Hopping:
-    """A Markov chain on the cells: a device that moves stands anywhere in its new cell, at its old height. The latest rounds are
-    kept, and the start; others are walked to from the latest before them that is."""
+    """A Markov chain on the cells: a device that moves stands anywhere in its new cell, at its old height."""
 
     def __init__(self, seed: int, start: Place, cell_m: Array, radius_m: Array, transition: Array) -> None:
         self._seed, self._cell_m, self._radius_m, self._transition = seed, cell_m, radius_m, transition
-        self._states = {0: start}
+        self._chain = Chain(start, self._moved)
 
     def at(self, t: int) -> Place:
-        if t not in self._states:
-            known = max(kept for kept in self._states if kept <= t)
-            state = self._states[known]
-            for step in range(known + 1, t + 1):
-                state = self._states[step] = self._moved(*state, step)
-                if len(self._states) > KEPT_STATES:
-                    del self._states[next(kept for kept in self._states if kept > 0)]  # the first that was added
-        return self._states[t]
+        return self._chain.at(t)
 
-    def _moved(self, position_m: Array, home: Homes, t: int) -> Place:
+    def _moved(self, place: Place, t: int) -> Place:
+        position_m, home = place
         rng = stream(self._seed, "mobility", t)
         new_home = mobility.move(home, self._transition, rng)
         movers = np.flatnonzero(new_home != home)
@@ -69,28 +61,49 @@ class Hopping:
 
 
 class Walking:
-    """Devices that move over the ground; their heights stay. A device's home is the nearest of the cells in reach.
+    """Devices that move over the ground; their heights stay. A device's home is the best of the cells in reach, at once, or
+    after hysteresis.
 
-    walk: metres (K, 2) at a time in seconds."""
+    walk: metres (K, 2) in a tick. badness: of cells for devices (N, K), from distances (N, K); the least is best. rule: margin
+    of badness, and ticks for which it must last; None: at once."""
 
     def __init__(
-        self, walk: Callable[[float], Array], tick_s: float, start_m: Array, cell_m: Array, radius_m: Array
+        self,
+        walk: Callable[[int], Array],
+        start_m: Array,
+        cell_m: Array,
+        radius_m: Array,
+        badness: Callable[[Array], Array],
+        rule: tuple[float, int] | None,
     ) -> None:
-        self._walk, self._tick_s, self._start_m = walk, tick_s, start_m
+        self._walk, self._start_m, self._badness, self._rule = walk, start_m, badness, rule
         self._cell_m, self._radius_m = cell_m, radius_m
         self._last: tuple[int, Place] | None = None
+        self._chain = None if rule is None else Chain(handover.first(self._seen(self._position(0))), self._handed_over)
 
     def at(self, t: int) -> Place:
         if self._last is None or self._last[0] != t:
-            position_m = self._start_m.copy()
-            position_m[:, :2] = self._walk(t * self._tick_s)
-            self._last = (t, read_only(position_m, self._homes(position_m)))
+            if self._chain is None:
+                position_m = self._position(t)
+                home = handover.nearest(self._seen(position_m))
+            else:
+                home, position_m = self._chain.at(t).home, self._position(t)
+            self._last = (t, read_only(position_m, home))
         return self._last[1]
 
-    def _homes(self, position_m: Array) -> Homes:
+    def _position(self, t: int) -> Array:
+        position_m = self._start_m.copy()
+        position_m[:, :2] = self._walk(t)
+        return position_m
+
+    def _seen(self, position_m: Array) -> Array:
+        """Badness (N, K), infinite out of reach."""
         distance = distances(self._cell_m, position_m)
-        near = np.where(cells.within(distance, self._radius_m), distance, np.inf)
-        return np.where(np.isfinite(near.min(axis=0)), near.argmin(axis=0), -1)
+        return np.where(cells.within(distance, self._radius_m), self._badness(distance), np.inf)
+
+    def _handed_over(self, before: handover.Homes, t: int) -> handover.Homes:
+        assert self._rule is not None
+        return handover.hand_over(before, self._seen(self._position(t)), *self._rule)
 
 
 def read_only(position_m: Array, home: Homes) -> Place:

@@ -41,8 +41,6 @@ class Topology:
                 f"cover must be bool of shape (N, K) and host of shape (N,), "
                 f"got {self.cover.dtype} {self.cover.shape} and {self.host.shape}"
             )
-        if not self.cover.any():
-            raise ValueError("cover connects no client to any aggregator; nobody could train")
         for name, length in (("cluster", len(self.cover)), ("squad", self.cover.shape[1])):
             value = getattr(self, name)
             if value is not None and value.shape != (length,):
@@ -97,9 +95,10 @@ class Topology:
         return np.asarray((self.clusters[:, None] == self.clusters[None, :]).astype(np.int32) @ self.cover > 0)
 
     def at_home(self, home: NDArray[np.int64]) -> "Topology":
-        """The same aggregators with every client at its home (K,), if clients follow theirs; -1: nowhere."""
+        """The same aggregators with every client at its home (K,), if clients follow theirs; -1: nowhere. Who was nowhere when
+        groups were made has no cluster, and is idle where a host has several aggregators."""
         rank = np.array([np.count_nonzero(self.host[:n] == h) for n, h in enumerate(self.host)])
-        place = np.where(self.cover.any(axis=0), rank[self.cover.argmax(axis=0)], -1)
+        place = np.where(self.cover.any(axis=0) | (rank.max() == 0), rank[self.cover.argmax(axis=0)], -1)
         cover = (self.host[:, None] == home[None, :]) & (rank[:, None] == place[None, :])
         return replace(self, cover=cover)
 
@@ -108,6 +107,16 @@ class Topology:
         all is as it was."""
         cover = self.cover & ~np.isin(self.host, hosts)[:, None]
         return replace(self, cover=cover) if cover.any() and not np.array_equal(cover, self.cover) else self
+
+    def of_those(self, here: NDArray[np.bool_], in_reach: NDArray[np.bool_]) -> "Topology":
+        """The same aggregators with those clients that are here (K,) and, at edge servers, in reach of the cell (cells, K). A
+        head that is not here has nobody."""
+        cover = self.cover & here
+        if self.kind == "edge":
+            cover &= in_reach[self.host]
+        if self.kind == "head":
+            cover &= here[self.host, None]
+        return self if np.array_equal(cover, self.cover) else replace(self, cover=cover)
 
     @property
     def _per_host(self) -> list[int]:

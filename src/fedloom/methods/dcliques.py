@@ -29,7 +29,7 @@ def method(
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)
-        counts, n = view.features("labels")[who], clusters_for(len(who), n_clusters)
+        counts, n = view.features("labels")[who], clusters_for(view, who, n_clusters)
         return around_heads(view, who, label_swap(counts, n_clusters=n, n_trials=n_trials, rng=rng).clusters)
 
     needs = {Need.SPEEDS, Need.LINKS, Need.LABELS}

@@ -65,7 +65,7 @@ def _by_updates(cluster: Callable[..., list[NDArray[np.int64]]], time: str, n_cl
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = _all_pairs(view)
-        features, n = view.features("update")[who], clusters_for(len(who), n_clusters)
+        features, n = view.features("update")[who], clusters_for(view, who, n_clusters)
         return around_heads(view, who, cluster(features, _times(view, who, time), n_clusters=n, rng=rng))
 
     return group

@@ -69,7 +69,7 @@ def method(
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)
         features = view.features(kind, layers)[who]
-        n = clusters_for(len(who), n_clusters)
+        n = clusters_for(view, who, n_clusters)
         work_s, exchange_s = view.work_s[who], view.exchange_s[np.ix_(who, who)]
         first = _complementary(features, work_s, exchange_s, n, rng) if start == "complementary" else None
         found = swap_search(
@@ -141,6 +141,10 @@ def d2d_method(
     )
 
 
-def clusters_for(n_clients: int, n_clusters: int | None) -> int:
-    """One cluster for five clients and at least two, if nothing else is asked for."""
-    return min(n_clients, max(2, round(n_clients / 5))) if n_clusters is None else n_clusters
+def clusters_for(view: View, who: NDArray[np.int64], n_clusters: int | None) -> int:
+    """One cluster for five of the clients `who` (m,) and at least two, if nothing else is asked for; not more than there are, if
+    others are away now."""
+    n = len(who)
+    if n_clusters is None:
+        return min(n, max(2, round(n / 5)))
+    return n_clusters if view.active.all() else min(n, n_clusters)

@@ -17,7 +17,7 @@ def method(n_clusters: int | None = None, box_s: float = 120.0) -> Method:
 
     def group(view: View, rng: np.random.Generator) -> Topology:
         who = np.flatnonzero(view.trusted)
-        return around_heads(view, who, random_clusters(len(who), clusters_for(len(who), n_clusters), rng))
+        return around_heads(view, who, random_clusters(len(who), clusters_for(view, who, n_clusters), rng))
 
     return d2d_method(
         "random_clusters", "device clusters by chance, time-boxed", group, {Need.SPEEDS, Need.LINKS}, box_s

@@ -199,6 +199,8 @@ class Cloud:
         """What the cloud knows of the aggregators; fresh (N,): those that report now."""
         (samples, total), topology = self._samples_of(attendance), attendance.topology
         contributed, contributed_last = self._contributors()
+        if not topology.cover.any():  # nobody is anywhere now: of those who contributed, and if nobody did, all alike
+            total = contributed @ samples if contributed.any() else np.ones(len(total))
         return Reports(
             total=total,
             reported=(contributed @ samples) * fresh,

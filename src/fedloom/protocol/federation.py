@@ -50,7 +50,7 @@ class Federation:
 
     def may_be_empty(self, topology: Topology) -> bool:
         """Groups without clients take part, as some may come in a later edge round."""
-        return self.roster.wander and topology.follow and self.cloud.mode.waits
+        return self.roster.wander and (topology.follow or topology.kind == "cloud") and self.cloud.mode.waits
 
     def regroup(self, topology: Topology, groups: Sequence[Ints] | None = None) -> bool:
         """Take over a topology. Where the cloud does not wait, the groups stay and go on with their rounds; whether they do.
@@ -137,16 +137,18 @@ class Federation:
         return found
 
     def arrived(self, lead: int, at_s: float) -> list[tuple[Edge, Arrived]]:
-        """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who has
-        left the federation takes its update along. Nothing if it was lost meanwhile."""
+        """What was sent to be merged by itself is back: to which groups it goes, in parts if its clients have parted. Who is
+        nowhere keeps its update: where clients wander, until it is back, else for ever. Nothing if it was lost meanwhile."""
         found: list[tuple[Edge, Arrived]] = []
         if self.ready_s(lead) > at_s + TIE:
             return found
         for group, flight, largest in self.roster.parted(lead):
-            if group < 0:
-                self.roster.busy_until[flight.client] = at_s
-            else:
+            if group >= 0:
                 found.append((self.edges[group], Arrived(at_s, flight, bool(largest))))
+            elif self.roster.wander:
+                self.roster.late.append(flight)
+            else:
+                self.roster.busy_until[flight.client] = at_s
         return found
 
     def ready_s(self, lead: int) -> float:

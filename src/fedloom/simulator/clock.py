@@ -97,6 +97,10 @@ class Nothing(NamedTuple):
     """Nothing is foreseen any more: whoever is waited for will never come."""
 
 
+class Coming(NamedTuple):
+    """Nobody was anywhere: it is time to see who has come."""
+
+
 Happening = (
     Opening
     | Waking
@@ -112,6 +116,7 @@ Happening = (
     | Check
     | Returned
     | Nothing
+    | Coming
 )
 
 
@@ -142,7 +147,7 @@ class Clock:
         self.now_s += seconds
 
     def next(self) -> Happening:
-        """What happens next; it is then."""
+        """What happens next; it is then, or was while time was spent."""
         if not self._foreseen:
             return Nothing()
         at_s, _, happening = heapq.heappop(self._foreseen)

@@ -48,6 +48,7 @@ from fedloom.simulator.clock import (
     Arrival,
     Back,
     Check,
+    Coming,
     Delivered,
     Failed,
     Fetched,
@@ -71,6 +72,7 @@ from fedloom.simulator.scene import Scene, Scenes, has_moved
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.told import state_of
+from fedloom.simulator.vigil import Vigil
 from fedloom.simulator.world import CloudRound, Decision, World
 
 Ints = NDArray[np.int64]
@@ -102,7 +104,7 @@ class Driver:
         carrier: Carrier | None = None,
     ) -> None:
         self.method, self.world = method, world
-        wander = world.fleet.moves in ("edge-round", "tick")
+        wander = world.fleet.moves == "edge-round" or world.fleet.in_time
         shared = world.fleet.snapshot(0).air
         air = Air(shared) if carrier is None and shared.is_shared else None
         gathers = method.edge.waits_for_all and world.fleet.moves == "never"
@@ -128,6 +130,7 @@ class Driver:
         self.regrouping = Regrouping(
             method, world, self.clock, devices, self.held, self.ledger, features, decisions, self.carrier.seen, outages
         )
+        self._vigil = Vigil(method, world, self.machines, self.scenes, self.clock)
         self._faults = Faults(
             method, world, self.machines, self.scenes, self.held, self.errands, self.clock, self._perform, self._wake
         )
@@ -234,6 +237,7 @@ class Driver:
                 if i < len(machines.edges):  # else it is of a group that is no more
                     self._tell(i, Due(now_s, edge_round))
             case Arrival(lead):
+                self._see()
                 for edge, event in machines.arrived(lead, now_s):
                     self._tell(edge.group, event)
             case Delivered(client, ticket):
@@ -254,6 +258,9 @@ class Driver:
                     self._tell(i, self._begun.pop(i)._replace(at_s=now_s))
             case Overdue(sent, is_back):
                 self.errands.overdue(sent, is_back)
+            case Coming():
+                self._advance(machines.next_index())
+                self._vigil.look_again()
             case _:
                 assert_never(happening)
 
@@ -281,6 +288,7 @@ class Driver:
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
                     self._faults.stir()
+                    self._vigil.look_again()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -330,39 +338,45 @@ class Driver:
 
     def _enter(self, g: int) -> None:
         """Take the snapshot of cloud round g; regroup if it is time to; see what the links cost now."""
-        machines, before = self.machines, self._snapshot
+        machines, before, when = self.machines, self._snapshot, self.method.group.when
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
-        changed = self._faults.absent.begin_cloud_round()
+        changed, follow = self._faults.absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
+        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
+        now = self._snapshot = self._vigil.snapshot(g, index, anybody=due or (when == "moved" and not follow))
+        now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
+        moved = has_moved(before, now)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
+            if self.world.fleet.in_time and moved and when == "moved" and not follow:
+                self._regroup(self._decided(g, now), now)
+                changed = True
             if changed:
                 machines.move(self.scenes.again())
                 self._wake(self.scenes.now)
             self._wake(self._advance(index))
             return
-        now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
-        now = self._snapshot = self.world.fleet.snapshot(g, index, now_s)
-        when = self.method.group.when
-        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
         if now is before and not due and not changed:
             return
-        moved, follow = has_moved(before, now), bool(machines.edges) and self.scenes.base.follow
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            there, instead = self._faults.leave_out(now)
-            self._regroup(self.regrouping.decide(g, there, self.agenda.periods(), instead))
+            self._regroup(self._decided(g, now), now)
         elif moved and when == "once" and follow and not machines.roster.wander:
-            self._regroup(self.scenes.base.at_home(now.home))
-        elif changed:
-            self._regroup(self.scenes.base)
+            self._regroup(self.scenes.base.at_home(now.home), now)
+        elif changed or (moved and self.world.fleet.in_time and self.scenes.stays):
+            self._regroup(self.scenes.base, now)
         scene = self.scenes.enter(index, now_s, self.regrouping.allotment.power_w)
         machines.enter(scene)
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
             self._wake(scene, [edge])
 
-    def _regroup(self, topology: Topology) -> None:
+    def _decided(self, g: int, now: Snapshot) -> Topology:
+        """Who aggregates with whom from now on, of those who are there."""
+        there, instead = self._faults.leave_out(now)
+        return self.regrouping.decide(g, there, self.agenda.periods(), instead)
+
+    def _regroup(self, topology: Topology, now: Snapshot) -> None:
         self.scenes.base = topology
-        present = self.scenes.present(topology)
+        present = self.scenes.present(topology, now)
         if not self.machines.regroup(present, topology.pace_groups()):
             self.held.regroup(present)
         self.held.follow(present)
@@ -380,6 +394,11 @@ class Driver:
         if not self.method.cloud.waits:
             self._wake(scene)
         return scene
+
+    def _see(self) -> None:
+        """Where no round is waited for, clients are sent when others come back: who is where then, if that changes with time."""
+        if self.world.fleet.in_time and self.method.edge.at_once:
+            self._advance(self.scenes.newest)
 
     def _wake(self, scene: Scene, edges: Sequence[Edge] | None = None) -> None:
         """Groups that had nobody go on if somebody has come."""

@@ -36,6 +36,8 @@ def clocked(ledger: Ledger, state: CloudRound | None) -> Measures:
     }
     if state is not None and state.s_max is not None:
         measures["staleness_bound"] = state.s_max
+    if state is not None and state.uncovered is not None:
+        measures["uncovered"] = state.uncovered
     return measures | (dict(state.failures) if state else {})
 
 

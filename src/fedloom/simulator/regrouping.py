@@ -95,6 +95,8 @@ class Regrouping:
                 if instead is None:
                     raise
                 topology = instead
+            if not topology.cover.any():
+                raise ValueError("cover connects no client to any aggregator; nobody could train")
             if self._collected:
                 self.decisions[cloud_round] = Decision(asked=tuple(self._collected), topology=topology)
         return topology if warm else self._allotted(view, topology)

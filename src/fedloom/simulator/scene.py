@@ -126,29 +126,39 @@ class Scenes:
         self.now = self.at(self.newest)
         return self.now
 
-    def present(self, topology: Topology) -> Topology:
-        """A topology without aggregators that are lost."""
+    def present(self, topology: Topology, now: Snapshot) -> Topology:
+        """A topology without aggregators that are lost, and with clients that are there."""
         hosts = [host for kind, host in sorted(self.lost) if kind == topology.kind]
-        return topology.without(np.array(hosts, dtype=np.int64)) if hosts else topology
+        if hosts:
+            topology = topology.without(np.array(hosts, dtype=np.int64))
+        return topology.of_those(now.active, now.in_reach) if self._world.fleet.in_time else topology
+
+    def topology_at(self, now: Snapshot) -> Topology:
+        """Who reports to whom, at a moment of the fleet."""
+        follow = self.base.follow and self._machines.roster.wander
+        return self.present(self.base.at_home(now.home) if follow else self.base, now)
+
+    @property
+    def stays(self) -> bool:
+        """Moves count from the next cloud round on: clients neither follow their homes nor report to the cloud itself."""
+        in_rounds = self._method.cloud.waits or not self._world.fleet.in_time
+        return self._machines.roster.wander and not self.base.follow and self.base.kind != "cloud" and in_rounds
 
     def show(self, index: int, scene: Scene) -> None:
         """The newest scene; counts the clients that have changed their homes."""
         self.now, self.newest = scene, index
         snapshot = scene.snapshot
         if self._home is not None:
-            self.handovers += int(np.count_nonzero((snapshot.home != self._home) & snapshot.active))
+            self.handovers += int(np.count_nonzero((snapshot.home != self._home) & snapshot.active & (self._home >= 0)))
         self._home = snapshot.home
 
     def at(self, index: int) -> Scene:
-        """The scene of a running edge round that is opened now; the same object as long as nothing changes.
-
-        If clients neither follow their homes nor report to the cloud itself, moves count from the next cloud round on.
-        """
+        """The scene of a running edge round that is opened now; the same object as long as nothing changes."""
         return self._at(index, self._clock.now_s)
 
     def _at(self, index: int, time_s: float) -> Scene:
-        topology, fleet = self.base, self._world.fleet
-        if self._machines.roster.wander and not topology.follow and topology.kind != "cloud":  # it stays
+        fleet = self._world.fleet
+        if self.stays:
             index, time_s = self._first_index, self._first_s
         when = index, fleet.tick_at(time_s)
         if when not in self._kept:
@@ -160,9 +170,7 @@ class Scenes:
         return self._kept[when]
 
     def _new(self, snapshot: Snapshot) -> Scene:
-        base, world = self.base, self._world
-        stays = not (base.follow and self._machines.roster.wander)
-        topology = self.present(base if stays else base.at_home(snapshot.home))
+        topology, world = self.topology_at(snapshot), self._world
         scene = make_scene(
             snapshot,
             topology,

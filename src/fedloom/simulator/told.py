@@ -34,6 +34,7 @@ def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model)
         n_late=errands.n_late,
         handovers=scenes.handovers,
         s_max=None if bound is None else bound.s_max,
+        uncovered=int(np.count_nonzero(scene.snapshot.home < 0)) if driver.world.fleet.in_time else None,
         device_models=dict(held.last),
         residuals=held.sending.residuals,
         states=held.states.kept,

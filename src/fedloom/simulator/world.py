@@ -127,7 +127,8 @@ class CloudRound:
     each aggregator reported, and the model of its cluster. device_models: what each device trained last, by device, if that
     is kept. costs: the ledger of this cloud round by aggregator. client_steps (K,): local steps in this cloud round, without
     features. group_rounds: edge rounds of each pace group in this cloud round (barrier), or so far. up_s (K,): seconds a
-    client needs to send its model to its aggregators. handovers: times a client changed its home. s_max: the bound on
+    client needs to send its model to its aggregators. handovers: times a client changed its home. uncovered: clients that are
+    out of coverage now, where that changes with time. s_max: the bound on
     staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
     residuals: what senders keep of models that are coded. states: by client, what it keeps for a client rule. failures: what
     devices that fail come to, by name, if they do. last: no cloud round follows.
@@ -149,6 +150,7 @@ class CloudRound:
     n_late: int
     handovers: int
     s_max: int | None
+    uncovered: int | None = None
     noise_std: float = 0.0
     last: bool = False
     between: bool = False

@@ -12,7 +12,7 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,8 @@ from fedloom.record.verify import verify
 from fedloom.simulator import Checkpoint
 from fedloom.simulator.clock import Delivered, Opening
 from fedloom.simulator.scenarios import Scenario, names, scenario
+
+from . import traces
 
 _IN_MEMORY = Path("/dev/shm")
 SCRATCH = Path(tempfile.mkdtemp(prefix="fedloom-fuzz-", dir=_IN_MEMORY if _IN_MEMORY.is_dir() else None))
@@ -263,6 +265,18 @@ def _good_fleet(table: Any) -> bool:
         and (table.n_samples is None or bool((table.n_samples >= 0).all()))
         and float(np.abs(table.position_m).max()) <= 3e7 * 1e3
     )
+
+
+def _traces() -> Iterator[Parser]:
+    def parser(name: str, seeds: tuple[bytes, ...], parse: Any, holds: Any = traces.good_trace) -> Parser:
+        words = SIZE_WORDS if name.endswith("parquet") else NUMBER_WORDS
+        return Parser(name=name, seeds=seeds, words=words, parse=parse(_file), holds=holds)
+
+    yield parser("positions", traces.POSITIONS, traces.positions)
+    yield parser("rates", traces.RATES, traces.rates)
+    yield parser("speeds", traces.SPEEDS, traces.speeds)
+    yield parser("matrix", traces.MATRICES, traces.matrix, traces.good_matrix)
+    yield parser("positions-parquet", traces.parquet_seeds(), traces.parquet_positions)
 
 
 def _gradients(suffix: str) -> Callable[[bytes], Any]:
@@ -575,6 +589,7 @@ def all_parsers() -> tuple[Parser, ...]:
             parse=_ParquetFleets(),
         ),
         Parser(name="trace", seeds=TRACES, words=NUMBER_WORDS, parse=_trace, holds=_good_trace),
+        *_traces(),
         Parser(
             name="gradients-csv", seeds=GRADIENTS_CSV, words=NUMBER_WORDS, parse=_gradients("csv"), holds=_good_gradients
         ),

@@ -24,7 +24,7 @@ MODULES = (
         "fleet/table_cells.py",
         "fleet/gradients.py",
     ),
-    *("fleet/table.py", "methods/by_name.py", "simulator/scenarios.py"),
+    *("fleet/table.py", "fleet/trace_files.py", "methods/by_name.py", "simulator/scenarios.py"),
     *("record/checkpoints.py", "record/verify.py"),
 )
 """What parses; gate/mat.py and gate/child.py run in a process of their own, where nobody looks."""

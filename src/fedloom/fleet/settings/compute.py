@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from fedloom._settings import Row, Settings
+from fedloom.fleet.settings.measured import SpeedTrace
 from fedloom.fleet.settings.quantities import Amount, Share, Sigma, Watts, same_length
 
 SLOWEST = 1e-9  # steps or cycles a second
@@ -95,7 +96,8 @@ class ComputeSettings(Settings):
     """How fast devices train: a law for one number per device, and what the number means.
 
     A session is `session_steps` local steps or `session_epochs` passes over the device's data. `jitter_sigma`
-    is for the simulator: a realised time is multiplied by exp(sigma z), z standard normal.
+    is for the simulator: a realised time is multiplied by exp(sigma z), z standard normal. `trace`: speeds as measured, instead
+    of a law.
     """
 
     law: Law = FixedLaw(value=0.01)
@@ -105,6 +107,13 @@ class ComputeSettings(Settings):
     cycles_per_sample: float | None = Field(default=None, ge=1e-9, le=1e18)
     power_w: Watts = 0.0
     jitter_sigma: Sigma = 0.0
+    trace: SpeedTrace | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @model_validator(mode="after")
+    def _one_speed(self) -> Self:
+        if self.trace is not None and (self.law != FixedLaw(value=0.01) or self.unit != "seconds-per-step"):
+            raise ValueError("trace says how fast devices are; leave out law and unit")
+        return self
 
     @model_validator(mode="after")
     def _unit_is_complete(self) -> Self:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from fedloom._settings import Row, Settings
 from fedloom.fleet.availability_trace import read_trace
+from fedloom.fleet.settings.measured import with_measurements
 from fedloom.fleet.table import read_fleet
 
 Speed = Annotated[float, Field(ge=1e-9, le=1e15)]
@@ -73,7 +74,7 @@ def with_table(data: dict[str, Any]) -> dict[str, Any]:
     elif "battery_j" in known:
         known["battery_j"] = [None if math.isinf(joules) else joules for joules in known["battery_j"]]
     own = {"devices": known} if known else {}
-    rest = with_traces({**rest, "n_devices": n}, found.ids)
+    rest = with_measurements(with_traces({**rest, "n_devices": n}, found.ids), found.ids, found.origin)
     return {**rest, "placement": {"kind": "coordinates", "positions_m": places}, **own}
 
 

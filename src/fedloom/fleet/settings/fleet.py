@@ -19,9 +19,11 @@ from fedloom.fleet.settings.links import (
     FalseReports,
     GivenLinks,
     PeerLink,
+    RadioLink,
     RateLink,
 )
-from fedloom.fleet.settings.mobility import Mobility, MobilitySettings, When, is_walk
+from fedloom.fleet.settings.measured import MatrixLink, TraceLink, TraceMobility, with_measurements
+from fedloom.fleet.settings.mobility import Handover, Mobility, MobilitySettings, When, is_walk
 from fedloom.fleet.settings.placement import (
     CellsPlacement,
     CoordinatesPlacement,
@@ -61,6 +63,7 @@ class FleetSettings(Settings):
     compute: ComputeSettings = ComputeSettings()
     redraw: Redraw = Redraw()
     mobility: Mobility | None = None
+    handover: Handover | None = Field(default=None, exclude_if=lambda value: value is None)
     tick_s: float = Field(default=1.0, ge=1e-3, le=86_400, exclude_if=lambda value: value == 1.0)
     availability: Availability | None = Field(default=None, exclude_if=lambda value: value is None)
     battery: BatterySettings | None = Field(default=None, exclude_if=lambda value: value is None)
@@ -79,7 +82,7 @@ class FleetSettings(Settings):
             and isinstance(data.get("n_devices"), int)
             and 1 <= data["n_devices"] <= MOST_DEVICES
         ):
-            return with_traces(dict(data), data["n_devices"])
+            return with_measurements(with_traces(dict(data), data["n_devices"]), data["n_devices"])
         return data
 
     @model_validator(mode="before")
@@ -170,8 +173,58 @@ class FleetSettings(Settings):
 
     @model_validator(mode="after")
     def _homes_fit(self) -> Self:
-        if is_walk(self.mobility) and self.homes != "nearest":
+        walk, radio = is_walk(self.mobility), self.radio_to_cells
+        if walk and self.homes != "nearest":
             raise ValueError(
                 f"devices that move over the ground have their homes in the nearest cell; got homes {self.homes}: leave it out"
             )
+        if self.handover is not None and not walk:
+            raise ValueError("handover is for devices that move over the ground: waypoint, gauss-markov or trace")
+        if self.handover is not None and self.handover.hysteresis_db is not None and radio is None:
+            raise ValueError("hysteresis_db needs a radio link in device_edge, up or down; give hysteresis_m instead")
         return self
+
+    @model_validator(mode="after")
+    def _measurements_fit(self) -> Self:
+        n, n_cells = self.n_devices, self.cells.n_cells
+        if isinstance(self.mobility, TraceMobility):
+            _same("mobility: the trace", len(self.mobility.times_s), n)
+        if self.compute.trace is not None:
+            _same("compute: the trace", len(self.compute.trace.times_s), n)
+            if self.devices is not None and (self.devices.steps_per_s or self.devices.samples_per_s):
+                raise ValueError(
+                    "compute.trace and the fleet's table both say how fast devices are; leave one of them out"
+                )
+        for name, own in (("up", "up_bit_s"), ("down", "down_bit_s")):
+            way = getattr(self.device_edge, name)
+            if isinstance(way, MatrixLink):
+                _same(f"device_edge.{name}: the matrix", len(way.bit_s), n)
+                if any(len(row) != n_cells for row in way.bit_s):
+                    raise ValueError(f"device_edge.{name}: the matrix must have a number for each of {n_cells} cells")
+            elif isinstance(way, TraceLink) and len(way.times_s) != n * n_cells:
+                raise ValueError(
+                    f"device_edge.{name}: the trace has {len(way.times_s)} series, expected one for each of {n} devices and "
+                    f"{n_cells} cells"
+                )
+            if isinstance(way, MatrixLink | TraceLink) and self.devices is not None and getattr(self.devices, own):
+                raise ValueError(
+                    f"device_edge.{name} and {own} of devices both say what was measured; leave one of them out"
+                )
+        return self
+
+    @property
+    def in_time(self) -> bool:
+        """Something changes with time, and not with rounds only: a snapshot of the fleet is that of a tick."""
+        traced = any(isinstance(way, TraceLink) for way in (self.device_edge.up, self.device_edge.down))
+        moves = self.mobility is not None and self.mobility.every == "tick"
+        return moves or traced or self.compute.trace is not None or "tick" in (self.redraw.links, self.redraw.compute)
+
+    @property
+    def radio_to_cells(self) -> RadioLink | None:
+        """The radio by which devices know how good a cell is: that of the cell, else their own."""
+        return next((way for way in (self.device_edge.down, self.device_edge.up) if isinstance(way, RadioLink)), None)
+
+
+def _same(what: str, got: int, n_devices: int) -> None:
+    if got != n_devices:
+        raise ValueError(f"{what} is of {got} devices, but n_devices is {n_devices}")

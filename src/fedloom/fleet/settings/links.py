@@ -7,6 +7,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fedloom._settings import Row, Settings
 from fedloom.fleet import links
+from fedloom.fleet.settings.measured import MatrixLink, TraceLink
 from fedloom.fleet.settings.quantities import (
     Amount,
     BitRate,
@@ -103,7 +104,8 @@ class DrawnLinks(Settings):
 
 
 class GivenLinks(Settings):
-    """Device to device: a symmetric matrix of rates; the diagonal is ignored."""
+    """Device to device: a symmetric matrix of rates; the diagonal is ignored. `file`: a table of it, with a line and a column for
+    each device."""
 
     kind: Literal["given"] = "given"
     matrix_bit_s: Row[Row[Rate]]
@@ -130,6 +132,9 @@ HopLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink, Field(discrimin
 PeerLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink | DrawnLinks | GivenLinks, Field(discriminator="kind")]
 
 
+EdgeLink = Annotated[FreeLink | FixedLink | RateLink | RadioLink | MatrixLink | TraceLink, Field(discriminator="kind")]
+
+
 class DeviceEdge(Settings):
     """Between devices and the edge servers of the cells.
 
@@ -138,8 +143,8 @@ class DeviceEdge(Settings):
     many times the seconds on air of what several servers hear, for the signals by which they work together.
     """
 
-    up: HopLink = RateLink()
-    down: HopLink = RateLink()
+    up: EdgeLink = RateLink()
+    down: EdgeLink = RateLink()
     uplink: Literal["unicast", "once"] = "unicast"
     overhead: float = Field(default=1.0, ge=1, le=1e6, exclude_if=lambda value: value == 1)
 

@@ -1,0 +1,73 @@
+"""From the settings of a fleet and a seed to where its devices are at any time."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedloom.fleet import hops, mobility, placement
+from fedloom.fleet.gauss_markov import GaussMarkov
+from fedloom.fleet.settings.fleet import FleetSettings
+from fedloom.fleet.settings.measured import TraceMobility
+from fedloom.fleet.settings.mobility import GaussMarkovMobility, MobilitySettings, WaypointMobility
+from fedloom.fleet.trace import Paths
+from fedloom.fleet.waypoint import Waypoint
+from fedloom.fleet.whereabouts import Hopping, Place, Placed, Walking, Whereabouts
+from fedloom.radio import ratio_to_db
+
+Array = NDArray[np.float64]
+Walk = Callable[[int], Array]
+
+
+def whereabouts(settings: FleetSettings, seed: int, start: Place, cell_m: Array, radius_m: Array) -> Whereabouts:
+    """How the devices of a fleet move that begins like this."""
+    moves, (position_m, _) = settings.mobility, start
+    if moves is None:
+        return Placed(start)
+    if isinstance(moves, MobilitySettings):
+        around = mobility.neighbours(moves.neighbours, cell_m)
+        return Hopping(seed, start, cell_m, radius_m, mobility.transition(around, moves.p_stay))
+    walk = _walk(moves, seed, settings.tick_s, position_m[:, :2], cell_m[:, :2], radius_m)
+    return Walking(walk, position_m, cell_m, radius_m, _badness(settings), _rule(settings))
+
+
+def paths(moves: TraceMobility, start_m: Array) -> Paths:
+    """Of devices that would be at start_m (K, 2) without a trace."""
+    return Paths(moves.times_s, moves.x_m, moves.y_m, start_m)
+
+
+def _walk(
+    moves: WaypointMobility | GaussMarkovMobility | TraceMobility,
+    seed: int,
+    tick_s: float,
+    start_m: Array,
+    cell_m: Array,
+    radius_m: Array,
+) -> Walk:
+    """Metres (K, 2) in a tick."""
+    if isinstance(moves, TraceMobility):
+        traced = paths(moves, start_m)
+        return lambda tick: traced.at(tick * tick_s)
+    area_m = moves.area_m or placement.box(start_m, cell_m, radius_m)
+    if isinstance(moves, GaussMarkovMobility):
+        speeds = {"speed_m_s": moves.speed_m_s, "sigma_m_s": moves.sigma_m_s, "memory_s": moves.memory_s}
+        return GaussMarkov(seed, start_m, area_m, tick_s, **speeds).at
+    drawn = Waypoint(seed, start_m, area_m, moves.speed_m_s, moves.pause_s)
+    return lambda tick: drawn.at(tick * tick_s)
+
+
+def _badness(settings: FleetSettings) -> Callable[[Array], Array]:
+    """From distances to what makes a cell worse: metres, or dB of path loss."""
+    radio = settings.radio_to_cells
+    if settings.handover is None or settings.handover.hysteresis_db is None or radio is None:
+        return lambda distance_m: distance_m
+    return lambda distance_m: -ratio_to_db(hops.path_gain(radio, distance_m))
+
+
+def _rule(settings: FleetSettings) -> tuple[float, int] | None:
+    """Margin, and the ticks for which a cell must have been better before."""
+    rule = settings.handover
+    if rule is None:
+        return None
+    margin = rule.hysteresis_m if rule.hysteresis_db is None else rule.hysteresis_db
+    return margin or 0.0, int(np.ceil(rule.time_to_trigger_s / settings.tick_s - 1e-9))
