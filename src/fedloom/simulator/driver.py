@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
@@ -75,8 +74,6 @@ from fedloom.simulator.told import state_of
 from fedloom.simulator.vigil import Vigil
 from fedloom.simulator.world import CloudRound, Decision, World
 
-Ints = NDArray[np.int64]
-
 
 class Driver:
     """A federation on a virtual clock. `cloud_rounds` runs it; `ledger` holds what was spent so far.
@@ -109,9 +106,8 @@ class Driver:
         air = Air(shared) if carrier is None and shared.is_shared else None
         gathers = method.edge.waits_for_all and world.fleet.moves == "never"
         self.carrier = Imagined(method.edge.at_once, air, gathers=gathers) if carrier is None else carrier
-        outages = None
-        if carrier is None:  # else it is reality that fails
-            outages = outages_of(world.fleet.settings, world.seed, method.waiting.patience_s)
+        failing = outages_of(world.fleet.settings, world.seed, method.waiting.patience_s)
+        outages = failing if carrier is None else None  # else it is reality that fails
         self.machines = Federation(
             world.terms,
             method.edge,
@@ -152,7 +148,8 @@ class Driver:
         while not over:
             self.scenes.cloud_round = g
             machines.devices.begin_cloud_round()
-            if self._somebody_is_there():
+            self.deserted = not self._faults.somebody_is_there(self._happen)
+            if not self.deserted:
                 self._begin(g)
             while machines.cloud.due > 0 and not self.deserted:
                 self._happen()
@@ -175,17 +172,6 @@ class Driver:
         if begun:
             self.rounds_before = max(edge.n_rounds for edge in self.machines.edges)
         self._perform(begun)
-
-    def _somebody_is_there(self) -> bool:
-        """If a cloud round could be begun with nobody, wait until somebody is there; False if nobody ever is."""
-        while (at_s := self._faults.somebody_s()) > self.clock.now_s:
-            if not np.isfinite(at_s):
-                self.deserted = True
-                return False
-            self.clock.foresee(at_s, Returned())
-            while self.clock.now_s < at_s:
-                self._happen()
-        return True
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
