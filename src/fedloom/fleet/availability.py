@@ -39,9 +39,8 @@ class Turns:
     def copy(self) -> "Turns":
         """The same, for looking ahead: where it stands is its own."""
         other = copy.copy(self)
-        other._number, other._since_s, other._until_s = (
-            array.copy() for array in (self._number, self._since_s, self._until_s)
-        )
+        other._number = self._number.copy()
+        other._since_s, other._until_s = self._since_s.copy(), self._until_s.copy()
         return other
 
     def at(self, time_s: float) -> tuple[Bools, Floats]:

@@ -120,7 +120,8 @@ class Batteries:
         rate_w = np.where(off, gets_w, takes_w - gets_w)
         moving = (rate_w > 0) & np.isfinite(to_go_j)
         event_s = np.full(len(who), np.inf)
-        event_s[moving] = at_s[moving] + to_go_j[moving] / rate_w[moving]
+        with np.errstate(over="ignore"):  # in ages
+            event_s[moving] = at_s[moving] + to_go_j[moving] / rate_w[moving]
         return until_s, event_s, gets_w, takes_w
 
     def _go_on(self, who: Ints, end_s: Floats, watts: Floats) -> None:

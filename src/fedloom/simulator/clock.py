@@ -64,10 +64,6 @@ class Back(NamedTuple):
     host: int
 
 
-class Coming(NamedTuple):
-    """Nobody was anywhere: it is time to see who has come."""
-
-
 class Fetched(NamedTuple):
     """The models of the cloud have reached a group, where that is not foreseen."""
 
@@ -102,6 +98,10 @@ class Nothing(NamedTuple):
     """Nothing is foreseen any more: whoever is waited for will never come."""
 
 
+class Coming(NamedTuple):
+    """Nobody was anywhere: it is time to see who has come."""
+
+
 Happening = (
     Opening
     | Waking
@@ -118,6 +118,7 @@ Happening = (
     | Check
     | Returned
     | Nothing
+    | Coming
 )
 
 

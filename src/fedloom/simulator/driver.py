@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import assert_never
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedloom.fleet import Snapshot
 from fedloom.grouping import Topology
@@ -75,8 +74,6 @@ from fedloom.simulator.told import state_of
 from fedloom.simulator.vigil import Vigil
 from fedloom.simulator.world import CloudRound, Decision, World
 
-Ints = NDArray[np.int64]
-
 
 class Driver:
     """A federation on a virtual clock. `cloud_rounds` runs it; `ledger` holds what was spent so far.
@@ -109,9 +106,8 @@ class Driver:
         air = Air(shared) if carrier is None and shared.is_shared else None
         gathers = method.edge.waits_for_all and world.fleet.moves == "never" and not world.fleet.in_time
         self.carrier = Imagined(method.edge.at_once, air, gathers=gathers) if carrier is None else carrier
-        outages = None
-        if carrier is None:  # else it is reality that fails
-            outages = outages_of(world.fleet.settings, world.seed, method.waiting.patience_s)
+        failing = outages_of(world.fleet.settings, world.seed, method.waiting.patience_s)
+        outages = failing if carrier is None else None  # else it is reality that fails
         self.machines = Federation(
             world.terms,
             method.edge,
@@ -153,7 +149,8 @@ class Driver:
         while not over:
             self.scenes.cloud_round = self.held.cloud_round = g
             machines.devices.begin_cloud_round()
-            if self._somebody_is_there():
+            self.deserted = not self._faults.somebody_is_there(self._happen)
+            if not self.deserted:
                 self._begin(g)
             while machines.cloud.due > 0 and not self.deserted:
                 self._happen()
@@ -176,17 +173,6 @@ class Driver:
         if begun:
             self.rounds_before = max(edge.n_rounds for edge in self.machines.edges)
         self._perform(begun)
-
-    def _somebody_is_there(self) -> bool:
-        """If a cloud round could be begun with nobody, wait until somebody is there; False if nobody ever is."""
-        while (at_s := self._faults.somebody_s()) > self.clock.now_s:
-            if not np.isfinite(at_s):
-                self.deserted = True
-                return False
-            self.clock.foresee(at_s, Returned())
-            while self.clock.now_s < at_s:
-                self._happen()
-        return True
 
     def live_models(self) -> list[Model]:
         """The models that the rest of the run may still refer to, in a fixed order."""
@@ -254,14 +240,14 @@ class Driver:
                 self._perform(machines.cloud.reported(i, now_s))
             case Reporting():
                 pass
-            case Coming():
-                self._advance(machines.next_index())
-                self._vigil.look_again()
             case Fetched(i):
                 if i < len(machines.edges) and i in self._begun:
                     self._tell(i, self._begun.pop(i)._replace(at_s=now_s))
             case Overdue(sent, is_back):
                 self.errands.overdue(sent, is_back)
+            case Coming():
+                self._advance(machines.next_index())
+                self._vigil.look_again()
             case _:
                 assert_never(happening)
 
@@ -288,8 +274,8 @@ class Driver:
                     self.backhaul.report(action, self._scene_of(action.group))
                 case Asleep():
                     self._perform(self.method.cloud.fell_asleep(self.machines.cloud))
-                    self._vigil.look_again()
                     self._faults.stir()
+                    self._vigil.look_again()
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
@@ -349,8 +335,7 @@ class Driver:
         moved = has_moved(before, now)
         if machines.edges and machines.roster.wander and not self.method.cloud.waits:
             if self.world.fleet.in_time and moved and when == "moved" and not follow:
-                there, instead = self._faults.leave_out(now)
-                self._regroup(self.regrouping.decide(g, there, self.agenda.periods(), instead), now)
+                self._regroup(self._decided(g, now), now)
                 changed = True
             if changed:
                 machines.move(self.scenes.again())
@@ -360,8 +345,7 @@ class Driver:
         if now is before and not due and not changed:
             return
         if due or (moved and when == "moved" and not (follow and machines.roster.wander)):
-            there, instead = self._faults.leave_out(now)
-            self._regroup(self.regrouping.decide(g, there, self.agenda.periods(), instead), now)
+            self._regroup(self._decided(g, now), now)
         elif moved and when == "once" and follow and not machines.roster.wander:
             self._regroup(self.scenes.base.at_home(now.home), now)
         elif changed or (moved and self.world.fleet.in_time and self.scenes.stays):
@@ -371,6 +355,11 @@ class Driver:
         for edge in machines.edges:
             self._tell(edge.group, Moved(self.clock.now_s, scene))
             self._wake(scene, [edge])
+
+    def _decided(self, g: int, now: Snapshot) -> Topology:
+        """Who aggregates with whom from now on, of those who are there."""
+        there, instead = self._faults.leave_out(now)
+        return self.regrouping.decide(g, there, self.agenda.periods(), instead)
 
     def _regroup(self, topology: Topology, now: Snapshot) -> None:
         self.scenes.base = topology

@@ -121,7 +121,17 @@ class Faults:
             asleep = [edge.group for edge in self._machines.edges if edge.asleep]
             self.presence.stir([self._scenes.now.members(group) for group in asleep])
 
-    def somebody_s(self) -> float:
+    def somebody_is_there(self, happen: Callable[[], None]) -> bool:
+        """If a cloud round could be begun with nobody, things happen until somebody is there; False if nobody ever is."""
+        while (at_s := self._somebody_s()) > self._clock.now_s:
+            if not np.isfinite(at_s):
+                return False
+            self._clock.foresee(at_s, Returned())
+            while self._clock.now_s < at_s:
+                happen()
+        return True
+
+    def _somebody_s(self) -> float:
         """A cloud round is to begin: not before then is anybody there with whom it could, infinite if nobody ever is; now, if
         nobody fails, or groups go on by themselves."""
         edges, presence = self._machines.edges, self.presence

@@ -95,8 +95,7 @@ class Outages:
         self.n_retried = self.n_packets = 0
 
     def down(self, now_s: float) -> tuple[Bools, Floats]:
-        """(K,) who is down now, and (K,) a time before which it will not be back. Of who is at work it is known when it will break
-        off, and not before."""
+        """(K,) who is down now, and (K,) a time before which it will not be back. Who is at work has not broken it off yet."""
         n, idle = len(self._off_until_s), self._at_work_until_s <= now_s
         absent, back_s = (self._off_until_s > now_s) & idle, self._off_until_s.copy()
         if self._turns is not None:

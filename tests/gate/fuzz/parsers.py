@@ -589,8 +589,8 @@ def all_parsers() -> tuple[Parser, ...]:
             name="fleet-parquet", seeds=_parquet_fleets(), words=SIZE_WORDS, holds=_good_fleet,
             parse=_ParquetFleets(),
         ),
-        *_traces(),
         Parser(name="trace", seeds=TRACES, words=NUMBER_WORDS, parse=_trace, holds=_good_trace),
+        *_traces(),
         Parser(
             name="gradients-csv", seeds=GRADIENTS_CSV, words=NUMBER_WORDS, parse=_gradients("csv"), holds=_good_gradients
         ),
