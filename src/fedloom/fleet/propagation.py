@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedloom import radio
 from fedloom._random import normal_of, stream, uniform_of
-from fedloom.fleet.settings.links import DeviceEdge, HopLink, PeerLink, RadioLink
+from fedloom.fleet.settings.links import DeviceEdge, EdgeLink, HopLink, PeerLink, RadioLink
 from fedloom.fleet.settings.path_loss import FreeSpaceLoss, LogDistanceLoss, Tr38901Loss
 from fedloom.radio import penetration, tr38901
 
@@ -74,7 +74,7 @@ def edge_paths(
     cell, below 0 if it takes no part. power_w (K,): of each device, in place of the link's."""
     found: dict[object, Paths] = {}
 
-    def paths(link: HopLink) -> Paths | None:
+    def paths(link: EdgeLink) -> Paths | None:
         if not isinstance(link, RadioLink):
             return None
         loss = link.path_loss

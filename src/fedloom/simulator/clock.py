@@ -111,7 +111,6 @@ Happening = (
     | Left
     | Lost
     | Back
-    | Coming
     | Fetched
     | Overdue
     | Failed
