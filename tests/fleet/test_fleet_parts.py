@@ -10,8 +10,10 @@ from fedloom.fleet import (
     ComputeSettings,
     FixedLaw,
     NormalLaw,
+    RateLink,
     UniformLaw,
     compute,
+    hops,
     links,
     mobility,
     placement,
@@ -255,3 +257,9 @@ def test_nobody_moves_if_all_stay_and_everybody_if_none_does():
 def test_bad_mobility_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_powers_of_devices_go_along_when_cells_are_picked():
+    """Three devices of 1, 2 and 3 W towards two cells, of which the second is picked: 8 bits at 4 bit/s take 2 s."""
+    link = hops.hop(RateLink(bit_s=4.0), np.ones((2, 3)), np.random.default_rng(0), np.array([1.0, 2.0, 3.0]))
+    assert link.pick(np.array([1])).energy_j(8).tolist() == [[2.0, 4.0, 6.0]]

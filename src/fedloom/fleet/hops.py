@@ -162,4 +162,5 @@ def _rates(settings: RateLink, n: int, rng: np.random.Generator) -> Array:
 def _link(power_w: float | Array, seconds: float | Array, rate: float | Array, shape: tuple[int, ...]) -> Link:
     # broadcast views are read-only, and take no memory where all links are the same
     fixed_s, rate_bit_s = np.broadcast_to(seconds, shape), np.broadcast_to(rate, shape)
-    return Link(fixed_s=fixed_s, rate_bit_s=rate_bit_s, power_w=power_w)
+    sent_w = np.broadcast_to(power_w, shape) if isinstance(power_w, np.ndarray) else power_w
+    return Link(fixed_s=fixed_s, rate_bit_s=rate_bit_s, power_w=sent_w)
