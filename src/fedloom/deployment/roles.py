@@ -8,6 +8,7 @@ again with the same bundle and goes on.
 import asyncio
 import contextlib
 import fcntl
+import logging
 import signal
 import sys
 import time
@@ -321,9 +322,15 @@ async def _ended_by_signals(program: Any) -> None:
     """SIGTERM and Ctrl-C end a role in order: servers and channels are closed."""
     task = asyncio.ensure_future(program)
     loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        for name in ("grpc", "asyncio"):  # what they say of calls that are cut off would be shown as an error
+            logging.getLogger(name).addHandler(logging.NullHandler())
+        task.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         with contextlib.suppress(NotImplementedError, RuntimeError):  # not in the main thread, or no such signal here
-            loop.add_signal_handler(number, task.cancel)
+            loop.add_signal_handler(number, end)
     await task
 
 
