@@ -44,7 +44,7 @@ class Convolution(nn.Module):
     def __init__(self, layer: nn.Conv2d, kernels: ModuleType, among_known: bool) -> None:
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias
-        self._options = (layer.stride, layer.padding, layer.dilation, layer.groups)
+        self._options: tuple[Any, ...] = (layer.stride, layer.padding, layer.dilation, layer.groups)
         self._kernels = kernels if fits(layer) else None
         self._among_known = among_known
         many = layer.weight.numel() >= MANY_WEIGHTS
@@ -179,7 +179,7 @@ def _points(n_rows: int, n_columns: int) -> torch.Tensor:
 
 def _matrices(points: torch.Tensor, n_rows: int, n_columns: int) -> torch.Tensor:
     """(36, rows, columns) in that room."""
-    return points[:, : n_rows * n_columns].unflatten(1, (n_rows, n_columns))
+    return points[:, : n_rows * n_columns].view(POINTS, n_rows, n_columns)
 
 
 def _array(x: torch.Tensor) -> Any:
