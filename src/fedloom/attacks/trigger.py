@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 def stamped(x: NDArray[Any], size: int, value: float) -> NDArray[Any]:
     """Inputs (n, ...) with the mark; value: of its pixels.
 
+    >>> import numpy as np
     >>> stamped(np.zeros((1, 3, 3)), 2, 1.0)[0].tolist()
     [[0.0, 0.0, 0.0], [0.0, 1.0, 1.0], [0.0, 1.0, 1.0]]
     """

@@ -151,7 +151,7 @@ class Walls:
 
 
 def _walls(loss: Tr38901Loss, n: int, around: Surroundings) -> Walls:
-    """(n,) by device; TR 38.901, section 7.4.3."""
+    """(n,) by device; TR 38.901, 7.4.3."""
     device, seed, most_m = np.arange(n), around.seed, loss.constants.inside_m
     indoor = around.indoor if around.indoor is not None else uniform_of(seed, "indoor", device) < loss.indoor
     if most_m == 0 or not indoor.any():

@@ -179,7 +179,7 @@ def _points(n_rows: int, n_columns: int) -> torch.Tensor:
 
 def _matrices(points: torch.Tensor, n_rows: int, n_columns: int) -> torch.Tensor:
     """(36, rows, columns) in that room."""
-    return points[:, : n_rows * n_columns].view(len(points), n_rows, n_columns)
+    return points[:, : n_rows * n_columns].view(POINTS, n_rows, n_columns)
 
 
 def _array(x: torch.Tensor) -> Any:
