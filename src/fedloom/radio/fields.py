@@ -1,7 +1,7 @@
 """Random fields over the plane: what is near has similar values, and a place keeps its value.
 
     f(x) = sqrt(2 / M) sum_m cos(k_m x + phi_m)            mean 0, variance 1, nearly Gaussian
-    E f(x) f(y) = exp(-|x - y| / d)                        exactly, for any number M of waves (TR 38.901, section 7.4.4)
+    E f(x) f(y) = exp(-|x - y| / d)                        exactly, for any number M of waves (TR 38.901, 7.4.4)
 
 because a plane wave whose number is drawn of the spectrum of exp(-r / d), P(|k| <= k) = 1 - 1 / sqrt(1 + k^2 d^2) in any
 direction, has this correlation. The numbers are drawn one of each of M equally likely ranges, so that one field alone comes

@@ -1,4 +1,4 @@
-"""Walls between an outdoor site and a device in a building: 3GPP TR 38.901 (version 16.1), section 7.4.3.1.
+"""Walls between an outdoor site and a device in a building: 3GPP TR 38.901 (version 16.1), 7.4.3.1.
 
     PL      = PL_b + PL_tw + PL_in + N(0, sigma_p^2)                     dB; PL_b: over the whole way, as if there were no wall
     PL_tw   = 5 - 10 log10(sum over materials of share 10^(-L / 10))     through the wall

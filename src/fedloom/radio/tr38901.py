@@ -38,7 +38,7 @@ class Scenario:
     """What the tables say of one: usual heights (Tables 7.2-1 to 7.2-3), carriers, ranges of heights, standard deviations of
     shadowing with a line of sight, without, and into buildings (Tables 7.4.1-1 and 7.5-6), the distances over which these are
     correlated (Table 7.5-6), those over which the line of sight is (Table 7.6.3.1-2), the mean K of Rician fading (Table 7.5-6),
-    and how far into a building devices are at most (section 7.4.3; 0: there are no walls in between)."""
+    and how far into a building devices are at most (7.4.3; 0: there are no walls in between)."""
 
     site_height_m: float
     device_height_m: float
