@@ -23,6 +23,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Idle = tuple[NDArray[np.bool_], bool]
 
+MOST_LOST = 200  # updates of each client in a row, before nobody believes any more that one will arrive
+
 
 class Errands:
     """Knows what links and computing take. So far: n_late, clients that were sent and will be late (where air is shared: are);
@@ -43,7 +45,7 @@ class Errands:
         self._uplink, self.outages = method.edge.uplink, outages
         self._world, self._devices, self._held, self._ledger = world, devices, held, ledger
         self.timeline, self._keep_timeline = Timeline(), keep_timeline
-        self.n_late = self.n_updates = self.n_lost = 0
+        self.n_late = self.n_updates = self.n_lost = self._lost_in_a_row = 0
         self.lost_by: Counter[str] = Counter()
 
     def send(self, action: Send, edge: Edge, scene: Scene, at_s: float, cloud_round: int) -> OnTheWay:
@@ -88,11 +90,17 @@ class Errands:
         """Updates that will never be merged; head: as their aggregator is lost."""
         for flight in flights:
             self.n_lost += len(flight)
+            self._lost_in_a_row += len(flight)
             fate: Fate | None = flight.load.fate
             causes = [] if fate is None else fate.cause[flight.at].tolist()
             self.lost_by.update(["head"] * len(flight) if head else [CAUSES[cause] for cause in causes if cause >= 0])
             if (sent := flight.load.sent) is not None:
                 sent.arrival_s[flight.at] = np.inf
+        if self._lost_in_a_row > MOST_LOST * len(self._world.n_samples):
+            raise ValueError(
+                f"no update arrives any more: the last {self._lost_in_a_row:,} were lost ({', '.join(sorted(self.lost_by))}), so "
+                "that the run would go on for ever; let devices be there longer than they work, or packets be sent again (loss.tries)"
+            )
 
     def _fate(self, scene: Scene, clients: Ints, trip: Trip, at_s: float, times: Ints, edge_round: int) -> Fate | None:
         """What becomes of clients (m,) that are sent to work, if devices fail."""
@@ -142,6 +150,7 @@ class Errands:
         """Updates are in models: note in the timeline when and where. host (N,): of each aggregator now; n_reached (K,):
         aggregators that each client reports to now."""
         self.n_updates += action.n_updates
+        self._lost_in_a_row = 0
         for part in action.parts:
             for flight in part.flights:
                 if (sent := flight.load.sent) is not None:
