@@ -99,7 +99,8 @@ class Errands:
         if self._lost_in_a_row > MOST_LOST * len(self._world.n_samples):
             raise ValueError(
                 f"no update arrives any more: the last {self._lost_in_a_row:,} were lost ({', '.join(sorted(self.lost_by))}), so "
-                "that the run would go on for ever; let devices be there longer than they work, or packets be sent again (loss.tries)"
+                "that the run would go on for ever; let devices be there longer than they work, or packets be sent again "
+                "(loss.tries)"
             )
 
     def _fate(self, scene: Scene, clients: Ints, trip: Trip, at_s: float, times: Ints, edge_round: int) -> Fate | None:
