@@ -115,9 +115,9 @@ def test_few_squares_and_images_without_a_batch_are_left_to_torch(build, shape):
     "layer",
     [
         conv(8), conv(16, 16), conv(24, 32), conv(16, 40), conv(stride=2), conv(padding=0), conv(groups=2),
-        conv(dilation=2, padding=2), nn.Conv2d(16, 32, 1), nn.Conv2d(16, 32, 5, padding=2),
+        conv(dilation=2, padding=2), nn.Conv2d(16, 32, 1), nn.Conv2d(16, 32, 5, padding=2), conv(512, 256),
     ],
-    ids=["inputs", "outputs", "odd inputs", "odd outputs", "stride", "padding", "groups", "dilation", "1x1", "5x5"],
+    ids=["inputs", "outputs", "odd inputs", "odd outputs", "stride", "padding", "groups", "dilation", "1x1", "5x5", "weights"],
 )  # fmt: skip
 def test_other_convolutions_do_not_fit(layer):
     assert not fits(layer)

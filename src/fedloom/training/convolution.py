@@ -22,7 +22,7 @@ POINTS, SIDE = 36, 4  # points of a square, and outputs along its side
 APART = 16  # numbers between the matrices of two points, or all would fall on the same place of a cache
 WHOLE, LEAST_INPUTS, LEAST_OUTPUTS = 16, 16, 32  # channels; WHOLE: the largest vector
 LEAST_SQUARES, LEAST_OUTPUTS_OF_SQUARE = 16, 8  # of a batch; of 16, where squares reach over the border
-MANY_WEIGHTS = 1 << 20  # oneDNN takes longer to rearrange so many for images whose channels lie side by side
+MANY_WEIGHTS = 1 << 20  # at the points they are four times as many; and oneDNN takes images with channels apart sooner
 AT_ONCE = 1 << 16  # squares x (inputs + outputs) whose points are worked on together
 
 # Layers that do not look at how images lie in memory. Types are compared by themselves, as a subclass may do more.
@@ -79,13 +79,14 @@ def _plain(layer: nn.Conv2d) -> bool:
 
 
 def fits(layer: nn.Conv2d) -> bool:
-    """Whether it is one of 3x3 over channels enough."""
+    """Whether it is one of 3x3 over channels enough, and not over too many."""
     outputs, inputs = layer.weight.shape[:2]
     sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation, layer.groups)
     return (
         sizes == ((3, 3), (1, 1), (1, 1), (1, 1), 1)
         and inputs >= LEAST_INPUTS and outputs >= LEAST_OUTPUTS
         and inputs % WHOLE == outputs % WHOLE == 0
+        and layer.weight.numel() < MANY_WEIGHTS
     )  # fmt: skip
 
 
