@@ -10,6 +10,9 @@ from hypothesis.extra import numpy as arrays
 
 from fedloom.fleet import Fleet, FleetSettings
 from fedloom.fleet.handover import first, hand_over
+from fedloom.fleet.hops import noise_w
+from fedloom.fleet.propagation import Surroundings, Survey
+from fedloom.radio import db_to_ratio, distances, ratio_to_db, shannon_rate
 
 LINE = {"kind": "grid", "shape": "line", "n": 2, "spacing_m": 100, "radius_m": 80}
 
@@ -55,6 +58,39 @@ def test_a_margin_in_decibels_goes_by_path_loss():
     # 37.6 dB a decade: 3 dB better at (100 - x) / x < 10^(-3 / 37.6) = 0.8322, x > 54.58
     radio = {"device_edge": {"up": {"kind": "radio"}}, "handover": {"hysteresis_db": 3}}
     assert changes_of(driven(**radio)) == [(55, 1), (181, -1)]
+
+
+CITY = {"kind": "radio", "path_loss": {"kind": "tr38901", "scenario": "umi", "indoor": 0.3}}
+
+
+def in_the_city(seed, **changes):
+    made = {
+        "n_devices": 6,
+        "cells": LINE,
+        "placement": {"kind": "cells"},
+        "mobility": {"kind": "waypoint", "speed_m_s": [3, 9], "pause_s": [0, 40]},
+        "device_edge": {"up": CITY, "down": {"kind": "rate", "bit_s": 1e6}},
+        "handover": {"hysteresis_db": 3, "time_to_trigger_s": 2},
+    }
+    return Fleet.from_settings(FleetSettings.model_validate(made | changes), seed)
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.integers(0, 100))
+def test_a_margin_in_decibels_goes_by_the_maps_of_tr_38901(seed):
+    """Homes are those of the losses that links have, each found by itself, with walls and shadows."""
+    fleet, cell_m = in_the_city(seed), np.array([[0.0, 0.0], [100.0, 0.0]])
+    up, around = fleet.settings.device_edge.up, Surroundings(seed=seed)
+    state = None
+    for t in range(30):
+        now = fleet.snapshot(0, 0, float(t))
+        distance_m = distances(cell_m, now.position_m)
+        lost_db = -ratio_to_db(Survey(cell_m, around).paths(up.path_loss, now.position_m, distance_m).gain)
+        badness = np.where(distance_m <= 80, lost_db, np.inf)
+        state = first(badness) if state is None else hand_over(state, badness, 3.0, 2)
+        assert now.home.tolist() == state.home.tolist()
+        bit_s = shannon_rate(up.bandwidth_hz, up.power_w * db_to_ratio(-badness) / noise_w(up))
+        np.testing.assert_allclose(now.edge_up.rate_bit_s, bit_s, rtol=1e-9)
 
 
 def test_another_cell_that_is_better_for_a_moment_starts_the_time_again():
@@ -111,6 +147,10 @@ def test_homes_are_those_of_a_plain_loop(badness, margin, needed):
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 100), st.lists(st.integers(0, 300), min_size=1, max_size=5))
 def test_homes_do_not_depend_on_what_was_asked_before(seed, ticks):
+    city = in_the_city(seed)
+    for t in (t % 20 for t in ticks[:2]):
+        np.testing.assert_array_equal(city.homes_at(t), in_the_city(seed).homes_at(t))
+
     def fleet():
         walks = {
             "mobility": {"kind": "waypoint", "speed_m_s": [3, 9]},

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from fedloom import radio
 from fedloom.fleet import Fleet, FleetSettings
 from fedloom.fleet.hops import path_gain
-from fedloom.fleet.propagation import Surroundings, device_paths, edge_paths, server_paths
+from fedloom.fleet.propagation import Surroundings, Survey, device_paths, edge_paths, server_paths
 from fedloom.fleet.settings.links import DeviceEdge, RadioLink
 from fedloom.radio import tr38901
 
@@ -31,7 +31,7 @@ def between(up, device_m, cell_m=((0.0, 0.0),), around=AROUND, home=None, down=N
     cell, device = np.array(cell_m), np.array(device_m, dtype=np.float64)
     links = DeviceEdge(up=up, down=down or up)
     home = np.zeros(len(device), np.int64) if home is None else home
-    return edge_paths(links, cell, device, radio.distances(cell, device), home, None, around)
+    return edge_paths(links, device, radio.distances(cell, device), home, None, Survey(cell, around))
 
 
 def line(n, end_m, start_m=0.0):

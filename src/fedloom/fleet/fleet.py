@@ -85,7 +85,9 @@ class Fleet:
         self._built: dict[str, tuple[Hashable, Any]] = {}
         self._measured = Measured(settings.device_edge, len(cell_m))
         self._speeds = Speeds(settings, seed)
-        self._where = whereabouts(settings, seed, read_only(position_m, home), self._cell_m, self._radius_m)
+        self._survey = propagation.Survey(self._cell_m, self._around)
+        start = read_only(position_m, home)
+        self._where = whereabouts(settings, seed, start, self._cell_m, self._radius_m, self._survey)
 
     @classmethod
     def from_settings(cls, settings: FleetSettings, seed: int) -> "Fleet":
@@ -268,9 +270,7 @@ class Fleet:
         in_reach = reached(cells.within(to_cell, self._radius_m), *measured)
         edge, edge_up, edge_down = settings.device_edge, *(a if b is None else b for a, b in zip((up, down), measured))
         cell_server = distances(self._cell_m, self._server_m[None])[:, 0]
-        ways_up, ways_down = propagation.edge_paths(
-            edge, self._cell_m, position_m, to_cell, home, power_w, self._around
-        )
+        ways_up, ways_down = propagation.edge_paths(edge, position_m, to_cell, home, power_w, self._survey)
         hop = {
             "edge_up": hops.hop(edge.up, to_cell, self._rng("edge_up", t_links), power_w, edge_up, ways_up),
             "edge_down": hops.hop(edge.down, to_cell, self._rng("edge_down", t_links), None, edge_down, ways_down),

@@ -9,6 +9,7 @@ independent of each other. S sites, K devices, D coordinates.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Field = Callable[[str, Mask], Array]
 Loss = LogDistanceLoss | FreeSpaceLoss | Tr38901Loss
+SiteWaves = Callable[[str, int], radio.Waves]
 
 STATES = ("sight", "los", "nlos", "indoor")  # fields of a site: who sees it, and shadowing of each kind
 _PAIRS = 256  # rows of devices at a time
@@ -61,29 +63,47 @@ def distance_gain(loss: Loss, distance_m: Array) -> Array:
     return radio.free_space_gain(distance_m, loss.carrier_hz, loss.exponent, loss.gain_tx, loss.gain_rx, loss.floor_m)
 
 
+class Survey:
+    """Paths between cells (N, D) and devices (K, D), for every kind of loss that is asked for. What was found of a place is kept:
+    a device that stands where it stood when it was last asked for is not looked at again."""
+
+    def __init__(self, cell_m: Array, around: Surroundings) -> None:
+        self._cell_m, self._around = cell_m, around
+        self._last: dict[Tr38901Loss, tuple[Array, Paths]] = {}
+        self._waves: dict[Tr38901Loss, SiteWaves] = {}
+
+    def paths(self, loss: Loss, device_m: Array, distance_m: Array) -> Paths:
+        """(N, K) of devices at device_m (K, D), distance_m (N, K) from the cells."""
+        if not isinstance(loss, Tr38901Loss):
+            return Paths(gain=distance_gain(loss, distance_m))
+        waves = self._waves.setdefault(loss, cache(partial(_site_waves, loss, "cell", self._around.seed)))
+        if loss not in self._last:
+            found = _tr38901_paths(loss, "cell", self._cell_m, device_m, self._around, waves)
+        else:
+            stood_m, found = self._last[loss]
+            moved = np.flatnonzero((stood_m != device_m).any(axis=1))
+            if len(moved):
+                new = _tr38901_paths(loss, "cell", self._cell_m, device_m[moved], self._around, waves, moved)
+                gain, sees = found.gain.copy(), np.array(found.line_of_sight)
+                gain[:, moved], sees[:, moved] = new.gain, new.line_of_sight
+                found = Paths(gain=gain, line_of_sight=sees)
+        self._last[loss] = device_m, found
+        return found
+
+
 def edge_paths(
     links: DeviceEdge,
-    cell_m: Array,
     device_m: Array,
     distance_m: Array,
     home: NDArray[np.int64],
     power_w: Array | None,
-    around: Surroundings,
+    survey: Survey,
 ) -> tuple[Paths | None, Paths | None]:
     """Up and down between cells and devices, distance_m (N, K) apart; None for a link that is no radio. home (K,): a device's
     cell, below 0 if it takes no part. power_w (K,): of each device, in place of the link's."""
-    found: dict[object, Paths] = {}
 
     def paths(link: EdgeLink) -> Paths | None:
-        if not isinstance(link, RadioLink):
-            return None
-        loss = link.path_loss
-        if loss not in found:
-            if isinstance(loss, Tr38901Loss):
-                found[loss] = _tr38901_paths(loss, "cell", cell_m, device_m, around)
-            else:
-                found[loss] = Paths(gain=distance_gain(loss, distance_m))
-        return found[loss]
+        return survey.paths(link.path_loss, device_m, distance_m) if isinstance(link, RadioLink) else None
 
     up, down = paths(links.up), paths(links.down)
     if up is not None and isinstance(links.up, RadioLink) and links.up.interference is not None:
@@ -100,7 +120,10 @@ def server_paths(link: HopLink, server_m: Array, device_m: Array, around: Surrou
     """(K,) between devices (K, D) and the server (D,); None if distances say it all."""
     if not isinstance(link, RadioLink) or not isinstance(link.path_loss, Tr38901Loss):
         return None
-    found = _tr38901_paths(link.path_loss, "server", server_m[None], device_m, around)
+    loss = link.path_loss
+    found = _tr38901_paths(
+        loss, "server", server_m[None], device_m, around, partial(_site_waves, loss, "server", around.seed)
+    )
     return Paths(gain=found.gain[0], line_of_sight=np.asarray(found.line_of_sight)[0])
 
 
@@ -111,7 +134,7 @@ def device_paths(link: PeerLink, device_m: Array, around: Surroundings) -> Paths
         return None
     loss, n = link.path_loss, len(device_m)
     gain, sees = np.empty((n, n)), np.empty((n, n), dtype=np.bool_)
-    walls = _walls(loss, n, around)
+    walls = _walls(loss, np.arange(n), around)
     height = _heights(device_m, loss.device_height_m, loss.constants.device_height_m)
     waves = {
         (state, half): radio.plane_waves(_correlation_m(loss, state), stream(around.seed, f"map d2d {state}", half))
@@ -150,10 +173,10 @@ class Walls:
     loss_db: Array
 
 
-def _walls(loss: Tr38901Loss, n: int, around: Surroundings) -> Walls:
-    """(n,) by device; TR 38.901, 7.4.3."""
-    device, seed, most_m = np.arange(n), around.seed, loss.constants.inside_m
-    indoor = around.indoor if around.indoor is not None else uniform_of(seed, "indoor", device) < loss.indoor
+def _walls(loss: Tr38901Loss, device: NDArray[np.int64], around: Surroundings) -> Walls:
+    """(n,) by the number of the device; TR 38.901, 7.4.3."""
+    n, seed, most_m = len(device), around.seed, loss.constants.inside_m
+    indoor = around.indoor[device] if around.indoor is not None else uniform_of(seed, "indoor", device) < loss.indoor
     if most_m == 0 or not indoor.any():
         return Walls(indoor=np.zeros(n, dtype=np.bool_), inside_m=np.zeros(n), loss_db=np.zeros(n))
     deep = penetration.inside_m(most_m, *(uniform_of(seed, "depth", device, draw) for draw in (0, 1)))
@@ -161,9 +184,24 @@ def _walls(loss: Tr38901Loss, n: int, around: Surroundings) -> Walls:
     return Walls(indoor=indoor, inside_m=np.where(indoor, deep, 0.0), loss_db=np.where(indoor, lost, 0.0))
 
 
-def _tr38901_paths(loss: Tr38901Loss, kind: str, site_m: Array, device_m: Array, around: Surroundings) -> Paths:
-    """(S, K). kind: of the sites, whose maps are not those of sites of another kind."""
-    walls, device = _walls(loss, len(device_m), around), np.arange(len(device_m))
+def _site_waves(loss: Tr38901Loss, kind: str, seed: int, state: str, site: int) -> radio.Waves:
+    """The map of a state, of a site."""
+    return radio.plane_waves(_correlation_m(loss, state), stream(seed, f"map {kind} {state}", site))
+
+
+def _tr38901_paths(
+    loss: Tr38901Loss,
+    kind: str,
+    site_m: Array,
+    device_m: Array,
+    around: Surroundings,
+    waves: SiteWaves,
+    who: NDArray[np.int64] | None = None,
+) -> Paths:
+    """(S, K). kind: of the sites, whose maps, `waves`, are not those of sites of another kind. who (K,): numbers of the devices,
+    by default from 0 on."""
+    device = np.arange(len(device_m)) if who is None else who
+    walls = _walls(loss, device, around)
     site_height = _heights(site_m, loss.site_height_m, loss.constants.site_height_m)
     height = _heights(device_m, loss.device_height_m, loss.constants.device_height_m)
     ground = radio.distances(site_m[:, :2], device_m[:, :2])
@@ -176,8 +214,7 @@ def _tr38901_paths(loss: Tr38901Loss, kind: str, site_m: Array, device_m: Array,
             ways = replace(ways, environment_m=around_m)
 
         def field(state: str, some: Mask, site: int = site) -> Array:
-            rng = stream(around.seed, f"map {kind} {state}", site)
-            return radio.field_at(radio.plane_waves(_correlation_m(loss, state), rng), device_m[some, :2])
+            return radio.field_at(waves(state, site), device_m[some, :2])
 
         found.append(_paths(loss, ways, field, walls))
     sees = np.stack([np.asarray(path.line_of_sight) for path in found])

@@ -5,30 +5,33 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.fleet import hops, mobility, placement
+from fedloom.fleet import mobility, placement
 from fedloom.fleet.gauss_markov import GaussMarkov
+from fedloom.fleet.propagation import Survey
 from fedloom.fleet.settings.fleet import FleetSettings
 from fedloom.fleet.settings.measured import TraceMobility
 from fedloom.fleet.settings.mobility import GaussMarkovMobility, MobilitySettings, WaypointMobility
 from fedloom.fleet.trace import Paths
 from fedloom.fleet.waypoint import Waypoint
-from fedloom.fleet.whereabouts import Hopping, Place, Placed, Walking, Whereabouts
+from fedloom.fleet.whereabouts import Badness, Hopping, Place, Placed, Walking, Whereabouts
 from fedloom.radio import ratio_to_db
 
 Array = NDArray[np.float64]
 Walk = Callable[[int], Array]
 
 
-def whereabouts(settings: FleetSettings, seed: int, start: Place, cell_m: Array, radius_m: Array) -> Whereabouts:
-    """How the devices of a fleet move that begins like this."""
+def whereabouts(
+    settings: FleetSettings, seed: int, start: Place, cell_m: Array, radius_m: Array, survey: Survey
+) -> Whereabouts:
+    """How the devices of a fleet move that begins like this. survey: of how good its cells are."""
     moves, (position_m, _) = settings.mobility, start
     if moves is None:
         return Placed(start)
     if isinstance(moves, MobilitySettings):
-        around = mobility.neighbours(moves.neighbours, cell_m)
-        return Hopping(seed, start, cell_m, radius_m, mobility.transition(around, moves.p_stay))
+        near = mobility.neighbours(moves.neighbours, cell_m)
+        return Hopping(seed, start, cell_m, radius_m, mobility.transition(near, moves.p_stay))
     walk = _walk(moves, seed, settings.tick_s, position_m[:, :2], cell_m[:, :2], radius_m)
-    return Walking(walk, position_m, cell_m, radius_m, _badness(settings), _rule(settings))
+    return Walking(walk, position_m, cell_m, radius_m, _badness(settings, survey), _rule(settings))
 
 
 def paths(moves: TraceMobility, start_m: Array) -> Paths:
@@ -56,12 +59,17 @@ def _walk(
     return lambda tick: drawn.at(tick * tick_s)
 
 
-def _badness(settings: FleetSettings) -> Callable[[Array], Array]:
-    """From distances to what makes a cell worse: metres, or dB of path loss."""
+def _badness(settings: FleetSettings, survey: Survey) -> Badness:
+    """What makes a cell worse: metres, or dB of path loss, with its walls and shadows."""
     radio = settings.radio_to_cells
     if settings.handover is None or settings.handover.hysteresis_db is None or radio is None:
-        return lambda distance_m: distance_m
-    return lambda distance_m: -ratio_to_db(hops.path_gain(radio, distance_m))
+        return lambda position_m, distance_m: distance_m
+    loss = radio.path_loss
+
+    def lost_db(position_m: Array, distance_m: Array) -> Array:
+        return -ratio_to_db(survey.paths(loss, position_m, distance_m).gain)
+
+    return lost_db
 
 
 def _rule(settings: FleetSettings) -> tuple[float, int] | None:

@@ -20,6 +20,9 @@ Homes = NDArray[np.int64]
 Place = tuple[Array, Homes]
 """Positions (K, D) and homes (K,), -1 for a device that is in reach of no cell and takes no part; both read-only."""
 
+Badness = Callable[[Array, Array], Array]
+"""Of cells for devices (N, K), the least is best; from the devices' positions (K, D) and distances (N, K)."""
+
 
 class Whereabouts(Protocol):
     """at(t): where devices are in round or tick t, from 0."""
@@ -64,8 +67,7 @@ class Walking:
     """Devices that move over the ground; their heights stay. A device's home is the best of the cells in reach, at once, or
     after hysteresis.
 
-    walk: metres (K, 2) in a tick. badness: of cells for devices (N, K), from distances (N, K); the least is best. rule: margin
-    of badness, and ticks for which it must last; None: at once."""
+    walk: metres (K, 2) in a tick. rule: margin of badness, and ticks for which it must last; None: at once."""
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class Walking:
         start_m: Array,
         cell_m: Array,
         radius_m: Array,
-        badness: Callable[[Array], Array],
+        badness: Badness,
         rule: tuple[float, int] | None,
     ) -> None:
         self._walk, self._start_m, self._badness, self._rule = walk, start_m, badness, rule
@@ -99,7 +101,7 @@ class Walking:
     def _seen(self, position_m: Array) -> Array:
         """Badness (N, K), infinite out of reach."""
         distance = distances(self._cell_m, position_m)
-        return np.where(cells.within(distance, self._radius_m), self._badness(distance), np.inf)
+        return np.where(cells.within(distance, self._radius_m), self._badness(position_m, distance), np.inf)
 
     def _handed_over(self, before: handover.Homes, t: int) -> handover.Homes:
         assert self._rule is not None
