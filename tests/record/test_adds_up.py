@@ -175,9 +175,11 @@ def test_devices_of_several_cells_are_a_group_of_their_own(tmp_path):
 SHORT = ["training.cloud_rounds=2", "task.model={kind: softmax}", "evaluation.models=global"]
 BOX_S = {
     "cells-overlap": 2,
+    "city-trace": 1800,
     "d2d-mesh": 120,
     "disc-100": 2,
     "edge-mobility": 60,
+    "factory": 60,
     "hostile": 2,
     "two-regions": 0.5,
 }  # a few rounds

@@ -54,9 +54,11 @@ SITUATIONS: dict[str, dict[str, Any]] = {
 }
 BOX_S = {
     "cells-overlap": 2,
+    "city-trace": 1800,
     "d2d-mesh": 120,
     "disc-100": 2,
     "edge-mobility": 60,
+    "factory": 60,
     "hostile": 2,
     "two-regions": 0.5,
 }  # a few rounds

@@ -11,6 +11,23 @@ def test_scenarios_that_come_along_are_valid():
         assert scenario(name).description
 
 
+def test_paths_in_a_file_are_seen_from_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "table.csv").write_text("x_m,y_m\n1,2\n")
+    (tmp_path / "here" / "on.csv").write_text("time_s,device,on\n5,0,1\n")
+    fleet = "{table: table.csv, battery: {capacity_j: 9, charging: {power_w: 1, when: {kind: trace, file: on.csv}}}}"
+    (tmp_path / "here" / "mine.yaml").write_text(f"fleet: {fleet}\n")
+    monkeypatch.chdir(tmp_path)
+    for source in ("here/mine.yaml", tmp_path / "here" / "mine.yaml"):
+        found = scenario(source).fleet
+        assert found.placement.positions_m == ((1, 2),) and found.battery.charging.when.changes_s == ((5,),)
+    (tmp_path / "other.csv").write_text("x_m,y_m\n3,4\n")
+    assert scenario("here/mine.yaml", ["fleet.table=other.csv"]).fleet.placement.positions_m == ((3, 4),)
+    with pytest.raises(ScenarioError, match=r"table: here/other\.csv cannot be read"):
+        (tmp_path / "here" / "mine.yaml").write_text("fleet: {table: other.csv}\n")
+        scenario("here/mine.yaml")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -9,15 +9,20 @@ from fedloom.simulator.scenarios import names
 LOOK = ["evaluation.every={edge_rounds: 1}", "evaluation.models=global", "evaluation.local_samples=0"]
 METHODS = {
     "cells-overlap": ("fedavg", "hierfedavg", "hhfl", "fedmes", "msfedavg"),
+    "city-trace": ("fedavg", "hierfedavg", "hhfl", "csahfl"),
     "d2d-mesh": ("fedavg", "ltc", "random_clusters"),
     "disc-100": ("fedavg", "ddc"),
     "edge-mobility": ("fedavg", "hierfedavg", "csahfl", "fedat"),
+    "factory": ("fedavg", "ltc", "ddc"),
     "hostile": ("hierfedavg", "hhfl"),
     "two-regions": ("fedavg", "camu", "camu_ungated"),
 }
 
 
-FIRST = {"cells-overlap-hhfl", "d2d-mesh-fedavg", "disc-100-ddc", "edge-mobility-csahfl", "two-regions-fedavg"}
+FIRST = {
+    *("cells-overlap-hhfl", "city-trace-hhfl", "d2d-mesh-fedavg", "disc-100-ddc", "edge-mobility-csahfl"),
+    *("factory-ltc", "two-regions-fedavg"),
+}
 """Always run; the others with the full tests."""
 
 

@@ -234,7 +234,8 @@ class Scenario(Settings):
 
 
 def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:
-    """A scenario by name, from a YAML file, or from a mapping; `changes` such as "training.lr=0.05" on top."""
+    """A scenario by name, from a YAML file, or from a mapping; `changes` such as "training.lr=0.05" on top. Paths of tables and
+    traces in a file are from its folder, others from the current one."""
     if isinstance(source, Scenario):
         return source if not changes else _validated(_changed(source.model_dump(), changes), source.name)
     if isinstance(source, Mapping):
@@ -248,6 +249,8 @@ def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Seque
     if not isinstance(content, dict):
         raise ScenarioError(f"{path} must hold keys and values such as 'fleet: ...', got {type(content).__name__}")
     content.setdefault("name", name_of(path.stem))
+    if "fleet" in content:
+        content["fleet"] = _beside(content["fleet"], path.parent)
     changed = [change.partition("=")[0].strip() for change in changes]
 
     def places(paths: list[list[str]]) -> list[str]:
@@ -257,6 +260,14 @@ def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Seque
         return ["" if at is None else f", line {at[0]}, column {at[1]}" for at in found]
 
     return _validated(_changed(content, changes), str(path), places)
+
+
+def _beside(part: Any, folder: Path) -> Any:
+    """Settings of a file in a folder, in which paths are from there."""
+    if not isinstance(part, dict):
+        return part
+    paths = {key: str(folder / part[key]) for key in ("table", "file") if isinstance(part.get(key), str)}
+    return {key: _beside(value, folder) for key, value in part.items()} | paths
 
 
 def _touched(path: Sequence[str], changed: Sequence[str]) -> bool:
