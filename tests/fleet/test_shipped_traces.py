@@ -33,11 +33,12 @@ def test_the_command_makes_the_files_that_are_shipped(name, folder, tmp_path):
 
 
 def fastest(moves):
-    """m/s between two lines."""
+    """m/s between two lines that are ten seconds apart or more: times are whole seconds."""
     return max(
         abs(x1 - x0) / (t1 - t0) + abs(y1 - y0) / (t1 - t0)
         for times, xs, ys in zip(moves.times_s, moves.x_m, moves.y_m)
         for (t0, x0, y0), (t1, x1, y1) in itertools.pairwise(zip(times, xs, ys))
+        if t1 - t0 >= 10
     )
 
 
@@ -50,9 +51,13 @@ def test_the_city_sleeps_at_night_and_works_by_day():
     where = Paths(moves.times_s, moves.x_m, moves.y_m, start_m)
     away = {h: (np.abs(where.at(h * HOUR_S) - start_m).sum(axis=1) > 50)[phones].mean() for h in (3, 11, 23.5)}
     assert away[3] == 0 and away[11] > 0.75 and away[23.5] < 0.05
-    moving = {h: np.mean([(where.at(h * HOUR_S + s + 30) != where.at(h * HOUR_S + s)).any(axis=1)[phones].mean()
-                          for s in range(0, 3600, 300)]) for h in (3, 7, 11, 16, 21)}  # fmt: skip
-    assert moving[3] == 0 and min(moving[7], moving[16]) > 2 * max(moving[11], moving[21])
+
+    def moving(h):
+        """Share of the phones that are on the way, in an hour on average."""
+        spells = [where.at(h * HOUR_S + s + 30) - where.at(h * HOUR_S + s) for s in range(0, HOUR_S, 300)]
+        return np.mean([(np.abs(moved).sum(axis=1) > 1)[phones].mean() for moved in spells])
+
+    assert moving(3) == 0 and min(moving(7), moving(16)) > 2 * max(moving(11), moving(21))
     assert fastest(moves) < 12
     free = fleet.availability
     for k in np.flatnonzero(phones)[:60]:  # nobody is free to train on the way
@@ -66,4 +71,4 @@ def test_vehicles_of_the_factory_stay_in_their_hall():
     moves = scenario("factory").fleet.mobility
     assert sum(len(times) > 1 for times in moves.times_s) == 24 and len(moves.times_s) == 60
     assert all(0 <= x <= 120 for xs in moves.x_m for x in xs) and all(0 <= y <= 60 for ys in moves.y_m for y in ys)
-    assert fastest(moves) < 4  # 2 m/s, and whole seconds
+    assert fastest(moves) < 2.2

@@ -190,15 +190,31 @@ REFUSED = {  # what a scenario lacks that a method needs, with a clear word
 
 
 SAME_COSTS = "hostile"  # as cells-overlap: sign flips cost what honest updates do
+FEW = {  # of large fleets in time: these methods always, all of them with the full tests
+    "city-trace": ("fedavg", "hhfl", "csahfl", "fedat", "ddc", "random_clusters"),
+    "factory": ("fedavg", "ltc", "ddc", "feduc_r"),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full) if n == SAME_COSTS else n for n in names()])
+@pytest.mark.parametrize("name", FEW)
+def test_some_methods_add_up_where_devices_move_and_fail(name, tmp_path):
+    adds_up(name, FEW[name], tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.full) if n in (SAME_COSTS, *FEW) else n for n in names()]
+)
 def test_every_method_adds_up_on_every_scenario(name, tmp_path):
-    """All figures and tables of one report with a run of every method."""
+    assert adds_up(name, METHODS, tmp_path) >= 20
+
+
+def adds_up(name, methods, tmp_path):
+    """All figures and tables of one report with a run of every method; how many ran."""
     runs, refused = [], []
     chosen = scenario(name, SHORT)
-    for method in METHODS:
+    for method in methods:
         if make_method(method).edge.box_s is not None:
             method += f":box_s={BOX_S[name]}"
         try:
@@ -208,7 +224,7 @@ def test_every_method_adds_up_on_every_scenario(name, tmp_path):
             refused.append(method)
             continue
         runs.append(read_run(tmp_path / method))
-    assert len(runs) >= 20 and len(runs) + len(refused) == len(METHODS)
+    assert runs and len(runs) + len(refused) == len(methods)
     page = write_report(runs, tmp_path / "r.html").read_text(encoding="utf-8")
     drawn = runs[:MOST_MAPS]  # the others are in the tables by hop only, and can be drawn by themselves
     for what in WHAT:
@@ -223,3 +239,4 @@ def test_every_method_adds_up_on_every_scenario(name, tmp_path):
             assert run not in drawn or any(f"Whole run, seed 0: {text} in all." in page for text in shown), run.method
         if run.timeline is not None:  # in a box that is too short nobody is sent to work
             test_every_device_that_worked_stands_once_in_the_timeline(run)
+    return len(runs)
