@@ -139,7 +139,8 @@ def test_every_device_that_worked_stands_once_in_the_timeline(run):
         found = timeline.dispatches(run, cloud_round)
         groups = [set(found.client[found.group == i].tolist()) for i in range(len(found.groups))]
         assert len(found.groups) == len(set(found.groups)) == len(drawn["shares"])
-        assert set.union(*groups) == set(drawn["client"]) and len(drawn["client"]) == len(set(drawn["client"]))
+        worked, shown = set.union(*groups), set(drawn["client"])
+        assert shown <= worked and len(drawn["client"]) == len(shown) == min(len(worked), timeline.MOST_CLIENTS)
         computed += float(found.spans[:, 1].sum())
     nobodys = run.costs.filter((pl.col("aggregator") < 0) & (pl.col("hop") == "computing"))["airtime_s"].sum()
     booked = timeline.ledger_of(run)["computing", ""]["airtime_s"]
@@ -200,13 +201,14 @@ REFUSED = {  # what a scenario lacks that a method needs, with a clear word
 
 EVERY = tuple(METHODS)
 FIRST = ("cells-overlap", "edge-mobility")  # with every method; on the others every method with the full tests
+FEW = {"city-trace": ("hhfl", "csahfl")}  # of a large fleet, whose devices move and fail
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "methods"),
     [
-        *(pytest.param(n, EVERY if n in FIRST else SAMPLE, id=n) for n in names()),
+        *(pytest.param(n, EVERY if n in FIRST else FEW.get(n, SAMPLE), id=n) for n in names()),
         *(pytest.param(n, EVERY, id=f"{n}-every", marks=pytest.mark.full) for n in names() if n not in FIRST),
     ],
 )

@@ -20,8 +20,8 @@ METHODS = {
 
 
 FIRST = {
-    *("cells-overlap-hhfl", "city-trace-hhfl", "d2d-mesh-fedavg", "disc-100-ddc", "edge-mobility-csahfl"),
-    *("factory-ltc", "two-regions-fedavg"),
+    *("cells-overlap-hhfl", "d2d-mesh-fedavg", "disc-100-ddc", "edge-mobility-csahfl", "factory-ddc"),
+    "two-regions-fedavg",
 }
 """Always run; the others with the full tests."""
 
