@@ -60,10 +60,9 @@ def test_who_turns_out_to_be_sick_in_rounds_that_are_computed_together_is_left_o
     make = with_a_sick_client("hierfedavg", training=made["training"], evaluation={"every": 5})
     found = []
     for call_s in (0.0, 1e9):
-        simulation, n_sick = make(engine="native"), []
+        simulation = make(engine="native")
         simulation.call_s = call_s
-        for _ in simulation.rounds():
-            n_sick.append(len(simulation.federation.held.sick))
+        n_sick = [len(simulation.federation.held.sick) for _ in simulation.rounds()]
         found.append((simulation.measures, simulation.federation.held.sick.table, simulation.result().row.tolist()))
     assert found[0] == found[1] and n_sick[1] == 0 < n_sick[-1]  # not in the first round, after which others wait
 

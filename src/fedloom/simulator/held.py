@@ -337,14 +337,17 @@ class Held:
         Of a cluster that has nothing to say (weight 0) it is the one handed down to it, which all its aggregators still
         hold (N,); with a cloud that does not wait, the one it had: it may just not be its turn.
         """
-        clusters, found = self.topology.clusters, {}
+        clusters, found, waits = self.topology.clusters, {}, self._method.cloud.waits
+        if self.topology.cluster is None and (told is None or not told.doubtful):  # each is a cluster, and its own mean
+            before = held if waits else self.clusters
+            return {n: models[n] if w else before[n] for n, w in enumerate(weights.tolist())}
         for c in np.unique(clusters).tolist():
             mine = np.flatnonzero(clusters == c)
             heard = mine[weights[mine] != 0]
             if len(heard):
                 found[c] = _mean(models, weights, heard, held[mine[0]], told)
             else:
-                found[c] = held[mine[0]] if self._method.cloud.waits else self.clusters[c]
+                found[c] = held[mine[0]] if waits else self.clusters[c]
         return found
 
     def merged_noise(self, scene: Scene) -> float:
