@@ -15,7 +15,7 @@ without such a way, or a register of what is left out (fedloom.simulator.sick), 
 """
 
 import weakref
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fedloom.simulator.gathering import Gathered, Slots
 from fedloom.simulator.recovery import Recovery
 from fedloom.simulator.sick import Sick, Update
+from fedloom.simulator.walking import begun_with, unsettled
 from fedloom.simulator.wave import Wave
 from fedloom.training.chain import Chain, Limits, takes_chains, wave_by_wave, weighted
 from fedloom.training.engine import Engine, KeepsState, NotFinite
@@ -179,12 +180,13 @@ class Settlement:
         self._level: dict[Model, int] = {}
         self._sums: dict[Model, Floats] = {}  # what trained jobs gave to models that wait for more of them
         self._ends: list[int] = []  # of each look, the level at which all of it is known
-        self._look_at(list(models), _unsettled(models))
+        looked_at = list(models)
+        self._look_at(looked_at, unsettled(looked_at))
 
     def add(self, models: Sequence[Model]) -> bool:
         """Look at these too, after the others; every wave has the jobs that it would have if all others were computed before.
         False, and nothing has changed, if that cannot be so, or rules and states of clients have to be looked at in between."""
-        new = _unsettled(models, self._level)
+        new = unsettled(models, self._level)
         self._look_at(list(models), new)
         if all(self._is_plain(model) for model in new):
             return True
@@ -212,7 +214,7 @@ class Settlement:
         before = self._last
         for model in new:  # dependencies come first
             after_models = [self._level.get(m, before) for m, _ in model.models]
-            after_jobs = [1 + max(before, self._level.get(s, before)) for s in _begun_with(model)]
+            after_jobs = [1 + max(before, self._level.get(s, before)) for s in begun_with(model)]
             self._level[model] = max([before, *after_models, *after_jobs])
         self._order += new
         self.looks.append(models)
@@ -227,7 +229,7 @@ class Settlement:
         self._merges: list[Model] = []  # if there are states: all models, in the order that they have without
         if any(d.own is not None for d in dispatches) or any(model.kept is not None for model in self._order):
             looked_at = [model for look in self.looks for model in look]
-            self._merges = list(dict.fromkeys([*_unsettled(looked_at, states=False), *self._order]))
+            self._merges = list(dict.fromkeys([*unsettled(looked_at, states=False), *self._order]))
         sick = next((d.sick for d in dispatches if d.sick is not None), None)
         self._recovery = Recovery(self._order, self._level, self._sums, sick)
         self._of_level: list[list[Model]] = [[] for _ in range(self._last + 1)]
@@ -417,56 +419,3 @@ def settle(target: Model, engine: Engine | None, batches: list[int] | None = Non
 def settle_all(targets: Iterable[Model], engine: Engine | None, batches: list[int] | None = None) -> None:
     """Compute several models together, in as few batches as one would take."""
     Settlement(targets).finish(engine, batches)
-
-
-def settled_below(roots: list[Model]) -> list[Model]:
-    """The settled models that the roots are, or depend on, each once, in an order that depends on the recipes only."""
-    return [model for model in _walk(roots) if model.settled]
-
-
-def _unsettled(targets: Iterable[Model], known: Container[Model] = (), states: bool = True) -> list[Model]:
-    """Unsettled models below and including `targets`, each after those it depends on, without those that are known; states: and
-    after own states of clients."""
-    return [m for m in _walk(targets, known, states) if not m.settled]
-
-
-def _walk(roots: Iterable[Model], known: Container[Model] = (), states: bool = True) -> Iterator[Model]:
-    """All models below and including `roots`, each once, dependencies first; does not look behind those that are settled or
-    known. states: with the own states of clients."""
-    seen: set[Model] = set()
-    for root in roots:
-        if root in seen or root in known:
-            continue
-        seen.add(root)
-        stack = [(root, _parts(root, states))]
-        while stack:
-            model, parts = stack[-1]
-            for part in parts:
-                if part not in seen and part not in known:
-                    seen.add(part)
-                    stack.append((part, _parts(part, states)))
-                    break
-            else:
-                stack.pop()
-                yield model
-
-
-def _parts(model: Model, states: bool) -> Iterator[Model]:
-    if not model.settled:
-        for part, _ in model.models:
-            yield part
-        yield from _begun_with(model, states)
-
-
-def _begun_with(model: Model, states: bool = True) -> Iterator[Model]:
-    """What the jobs begin with that a model is made of; states: own states of their clients, too."""
-    for dispatch, at, _ in model.jobs:
-        yield from dispatch.starts_of(at)
-    if model.kept is not None and states:
-        dispatch, position = model.kept
-        yield dispatch.starts[dispatch.start[position]]
-        if dispatch.own is not None:
-            yield dispatch.own[position]
-    for dispatch, at, _ in model.jobs if states else []:
-        if dispatch.own is not None:
-            yield from (dispatch.own[j] for j in at.tolist())

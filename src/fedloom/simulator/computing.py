@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fedloom.simulator.book import CALL_S, Model, Settlement, settle_all, settled_below
+from fedloom.simulator.book import CALL_S, Model, Settlement, settle_all
 from fedloom.simulator.result import Checkpoint
+from fedloom.simulator.walking import settled_below
 from fedloom.training.chain import takes_chains
 from fedloom.training.engine import Engine
 
@@ -40,6 +41,7 @@ class Computing:
             self.flush()
             self._waiting = Settlement(models)
         most, n_looks = self.call_s, len(self._waiting.looks)
+        assert self.engine is not None  # a dry run marks models at once
         if not takes_chains(self.engine) or self._waiting.n_models > self.engine.chain_limits().models // 4:
             most = 0.0
         if (n_looks + 1) * self._look_s > most:
