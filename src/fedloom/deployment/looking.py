@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.deployment.book import of_cloud, settled
+from fedloom.simulator.auditing import Sketched
 from fedloom.simulator.book import Model
 from fedloom.simulator.result import Checkpoint
 
@@ -31,6 +32,7 @@ class Looking:
         before = time.perf_counter()
         self.restore()  # what is looked at now, the life before had not
         conductor = self._conductor
+        conductor.witnesses.ask([model for model in models if isinstance(model.rule, Sketched)])
         with conductor.lock:
             for model in models:
                 if self._name(model):
@@ -44,7 +46,7 @@ class Looking:
         conductor = self._conductor
         with conductor.lock:
             for model in models:
-                if self._name(model):
+                if isinstance(model.rule, Sketched) or self._name(model):
                     settled(model)
             conductor.ordering.waves.looked()
 
@@ -63,10 +65,20 @@ class Looking:
     def _name(self, model: Model) -> bool:
         """Names a model if the cloud makes it; whether that is so."""
         names = self._conductor.names
-        if names.is_kept(model) or not of_cloud(model, names.known):
+        if (
+            isinstance(model.rule, Sketched)
+            or names.is_kept(model)
+            or not of_cloud(model, names.known)
+            or self._is_elsewhere(model)
+        ):
             return False
         names.of(model)
         return True
+
+    def _is_elsewhere(self, model: Model) -> bool:
+        """A hostile station has it, to send it again, and was not asked for it."""
+        names = self._conductor.names
+        return model.settled and names.known(model) is not None and bool(names.missing(model))
 
     def _sweep(self) -> None:
         """Drop what nobody has needed since the last time: the checkpoint of then does not need it either."""

@@ -1,12 +1,12 @@
 """Auditing heads and edge servers: what shows that an average was altered, and what proves it.
 
-Whoever merges is bound by what others hold of it: members have the updates that they sent and the models that they were shown, the
-cloud has the report. Two ways to see that these do not fit, and one to prove it:
+Whoever merges is bound by what others hold of it: members have the updates that they sent and the models that they were shown,
+the cloud has the report. Two ways to see that these do not fit, and one to prove it:
 
-    sketch      A merge by weights is linear: R v = own R v_before + sum_k a_k R u_k + sum_k b_k R s_k for any R (n, P). Members send
-                R u_k and R of what they were shown to the cloud, which compares. R is drawn by a key that nobody knows before the
-                report is there, so that a lie cannot be fitted to it: with n = 4 random signs a lie d is seen if |d| is some
-                times the tolerance, but for one in (tolerance / |d|)^4.
+    sketch      A merge by weights is linear: R v = own R v_before + sum_k a_k R u_k + sum_k b_k R s_k for any R (n, P). Members
+                send R u_k and R of what they were shown to the cloud, which compares. R is drawn by a key that nobody knows
+                before the report is there, so that a lie cannot be fitted to it: with n random signs for every value, a lie d
+                passes only if all n sums are within the tolerance, some (tolerance / |d|)^n of the time.
     recompute   By lot, for merges of any kind.
     proof       The aggregator hands over the updates of a merge, signed by who sent them, and the cloud does the merge again: the
                 same numbers in the same order give the same bits.
@@ -14,6 +14,7 @@ cloud has the report. Two ways to see that these do not fit, and one to prove it
 What was decided and rejected: docs/design/012-auditing-heads.md. P values, m updates.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -74,8 +75,8 @@ def fits(claimed: Floats, expected: Floats, allowed: float) -> bool:
 
 
 def differs(sent: Row, true: Row, noise_std: float = 0.0) -> bool:
-    """Whether what was sent (P,) is not what it should have been (P,): by a bit, or, where the link adds noise of so much to every
-    value, by more than that explains: the length of P such numbers is std sqrt(P), give or take std / sqrt(2).
+    """Whether what was sent (P,) is not what it should have been (P,): by a bit, or, where the link adds noise of so much to
+    every value, by more than that explains: the length of P such numbers is std sqrt(P), give or take std / sqrt(2).
 
     >>> differs(np.ones(2, np.float32), np.ones(2, np.float32)), differs(np.ones(2, np.float32), np.zeros(2, np.float32))
     (False, True)
@@ -83,7 +84,7 @@ def differs(sent: Row, true: Row, noise_std: float = 0.0) -> bool:
     if not noise_std:
         return not np.array_equal(sent, true)
     off = float(np.linalg.norm(sent.astype(np.float64) - true))
-    return off > noise_std * (np.sqrt(len(sent)) + SIGMAS)
+    return off > noise_std * (math.sqrt(len(sent)) + SIGMAS)
 
 
 @lru_cache(maxsize=4)

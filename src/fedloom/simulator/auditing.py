@@ -8,7 +8,7 @@ them. An aggregator that is found to lie is left out: this report, and it itself
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,8 +88,8 @@ class Auditing:
         due, self._held.trails.due = self._held.trails.due, []
         if self._audit is None or not due:
             return 0.0
-        key = key_of(self._world.seed, "audit", version)
-        sketches = self._sketches(due, key)
+        key = key_of(self._world.seed, "audit", version) ^ self._carrier.secret
+        sketches = self._sketches(due, key, version)
         looked_at = [*sketches.values(), *(model for case in due for model in self._looked_at(case.trail))]
         if version in self.verdicts:  # the run that is gone on with had looked at them at this moment
             for model in looked_at:
@@ -129,23 +129,26 @@ class Auditing:
             return None
         return [int(lot.integers(n_shown))] if n_shown else []
 
-    def _sketches(self, due: Sequence[Case], key: int) -> dict[Model, Model]:
+    def _sketches(self, due: Sequence[Case], key: int, version: int) -> dict[Model, Model]:
         """By model, the sketch that members send of it."""
-        if not isinstance(self._audit, Sketch):
-            return {}
-        rule, found = Sketched(key, self._audit.numbers), dict[Model, Model]()
+        found: dict[Model, Model] = {}
         for case in due:
-            for step in case.trail.steps[:-1]:
-                for model in [step.sent] if isinstance(step, Claim) else [*step.updates, *step.starts]:
+            steps = case.trail.steps if isinstance(self._audit, Sketch) else [c for c, _ in _checked(case.trail)]
+            for step in steps:
+                for model, clients in _held_by_members(step):
                     if model not in found:
-                        found[model] = derive([model], rule, steps=0)
+                        found[model] = derive([model], Sketched(version, key, self._numbers, clients), steps=0)
         return found
+
+    @property
+    def _numbers(self) -> int:
+        return self._audit.numbers if isinstance(self._audit, Sketch) else Sketch().numbers
 
     def _looked_at(self, trail: Trail) -> list[Model]:
         """What the cloud may have to look at as it is."""
         if isinstance(self._audit, Sketch):
             return [trail.given, *(model for claim, _ in trail.claims for model in (claim.sent, claim.true))]
-        return [model for claim, _ in _checked(trail) for model in (claim.sent, claim.true)]
+        return [trail.given, *(model for claim, _ in _checked(trail) for model in (claim.sent, claim.true))]
 
     def _verdict(self, case: Case, key: int, sketches: Mapping[Model, Model]) -> Verdict:
         if case.trail.given.row is None:  # in a dry run nobody can see
@@ -153,7 +156,8 @@ class Auditing:
         if isinstance(self._audit, Sketch):
             return Verdict(case.aggregator, *self._compared(self._audit, case.trail, key, sketches))
         checked = _checked(case.trail)
-        return Verdict(case.aggregator, sum(m for _, m in checked), any(_lies(claim) for claim, _ in checked))
+        lies = any(self._lies(claim, key, sketches) for claim, _ in checked)
+        return Verdict(case.aggregator, sum(m for _, m in checked), lies)
 
     def _compared(self, audit: Sketch, trail: Trail, key: int, sketches: Mapping[Model, Model]) -> tuple[int, bool]:
         """Follow the trail by sketches: of the first claim that does not fit, the merge is done again; if it was right (a member
@@ -174,11 +178,21 @@ class Auditing:
             if fits(claimed, expected, allowed):
                 continue
             opened += merged
-            if _lies(step):
+            if self._lies(step, key, sketches):
                 return opened, True
-            assert step.true.row is not None
-            expected = sketched(step.true.row, key, audit.numbers)
+            true = self._carrier.true_row(step.true)
+            expected = claimed if true is None else sketched(true, key, audit.numbers)
         return opened, False
+
+    def _lies(self, claim: Claim, key: int, sketches: Mapping[Model, Model]) -> bool:
+        """What the cloud sees when it does the merge again, and compares that with the report, or what members were shown."""
+        true = self._carrier.true_row(claim.true)
+        if true is None:
+            return False
+        if claim.sent.row is not None and not (claim.clients and self._carrier.witnessed):
+            return differs(claim.sent.row, true, claim.noise_std)
+        allowed = Sketch().tolerance * float(np.linalg.norm(true))
+        return not fits(_numbers(sketches[claim.sent]), sketched(true, key, self._numbers), allowed)
 
     def _added_up(self, step: Merged, before: Floats, sketches: Mapping[Model, Model]) -> Floats:
         """The sketch (n,) of what a merge should give, from that of the model before and what members say."""
@@ -208,8 +222,8 @@ class Auditing:
         return max(asked_s, m * float(way.seconds[n]))
 
     def _asked(self, n_bytes: Mapping[int, int], scene: Scene) -> float:
-        """The cloud asks devices, which answer with so many bytes, each over its own way to the cloud; returns the seconds. Who is
-        not there, or cannot reach it, is not waited for."""
+        """The cloud asks devices, which answer with so many bytes, each over its own way to the cloud; returns the seconds. Who
+        is not there, or cannot reach it, is not waited for."""
         snapshot = scene.snapshot
         who = np.array([k for k in sorted(n_bytes) if snapshot.active[k] and self._reaches(k, scene)], dtype=np.int64)
         if not len(who):
@@ -234,13 +248,16 @@ class Auditing:
         return not scene.snapshot.cloud_via_edge or bool(scene.snapshot.home[client] >= 0)
 
 
-class Sketched(NamedTuple):
-    """The rule of what a member says of a model."""
+@dataclass(frozen=True)
+class Sketched:
+    """The rule of what members say of a model that each of the clients has, before the version-th merge of the cloud."""
 
+    version: int
     key: int
     numbers: int
+    clients: tuple[int, ...]
 
-    def __call__(self, rows: list[Row]) -> Floats:
+    def __call__(self, rows: list[Row]) -> NDArray[np.floating]:
         return sketched(rows[0], self.key, self.numbers)
 
 
@@ -254,7 +271,9 @@ def _checked(trail: Trail) -> list[tuple[Claim, int]]:
     return [] if trail.drawn is None else [trail.claims[i] for i in (*trail.drawn, -1)]
 
 
-def _lies(claim: Claim) -> bool:
-    """What the cloud sees when it does the merge again."""
-    assert claim.sent.row is not None and claim.true.row is not None
-    return differs(claim.sent.row, claim.true.row, claim.noise_std)
+def _held_by_members(step: Claim | Merged) -> list[tuple[Model, tuple[int, ...]]]:
+    """Models of a step that members have, and who."""
+    if isinstance(step, Claim):
+        return [(step.sent, step.clients)] if step.clients else []
+    clients = [(client,) for client in step.part.arrivals.client.tolist()]
+    return [*zip(step.updates, clients), *zip(step.starts, clients)]

@@ -301,7 +301,7 @@ class Held:
         sent = self.sending.down(FETCH, n, shown)
         true = sent if shown is model else model if sent is shown else derive([model], _rule_of(sent), model.steps)
         far = clients[scene.topology.cover[n, clients] & scene.exchange.client_down.carried(clients)]
-        self.trails.shown(n, far.tolist(), Claim(sent, true))
+        self.trails.shown(n, Claim(sent, true, clients=tuple(far.tolist())))
         return sent
 
     def _next(self, n: int, to: str) -> Update:
@@ -328,13 +328,13 @@ class Held:
 
     def merge_cloud(self, action: CloudMerge) -> None:
         """The new model of the cloud, and of clusters."""
-        doubtful = self.altering.reports or self._method.audit is not None
-        told = Told([self._told.get(n) for n in range(len(self.reported))], self.sick, doubtful)
+        told = Told([self._told.get(n) for n in range(len(self.reported))], self.sick, self.altering.reports)
         rule = self._method.merge_cloud
         periods = self._world.periods
         reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
-        merged = merged_at_cloud(rule, action.reports, action.weights, self.model, self.reported, told, reference)
-        edge = action.weights.edge
+        reports, weights = told.believed(rule, action.reports, action.weights)
+        merged = merged_at_cloud(rule, reports, weights, self.model, self.reported, told, reference)
+        edge = weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
         self.clusters = self.clusters_of(self.reported, edge, self.edges, told)

@@ -37,8 +37,13 @@ class Sick:
 
     def add(self, update: Update, cause: str) -> None:
         """The first cause is the one that counts, but what is left out everywhere is no matter of length."""
-        if cause in (NOT_FINITE, AUDIT) or update not in self._causes:
+        certain = cause == AUDIT or (cause == NOT_FINITE and not self.is_found(update))
+        if certain or update not in self._causes:
             self._causes[update] = cause
+
+    def is_found(self, update: Update) -> bool:
+        """Whether it is the report of an aggregator that was found to lie."""
+        return self._causes.get(update) == AUDIT
 
     def among(self, clients: Ints, first_steps: Ints) -> NDArray[np.bool_]:
         """(m,): which of these updates of clients are left out everywhere."""

@@ -1,4 +1,4 @@
-"""What is known of what aggregators did since the cloud handed them their models, for those who check them (fedloom.mixing.audit).
+"""What aggregators did since the cloud handed them their models, for those who check them (fedloom.mixing.audit).
 
 Of every aggregator in order: the merges, and what it claimed its model to be when it showed it to members or reported it. What
 members hold of it is kept until it is checked: the updates that they sent, and what they were shown.
@@ -15,15 +15,17 @@ from fedloom.simulator.sick import Update
 
 
 class Claim(NamedTuple):
-    """What an aggregator sent as its model, and what that should have been. noise_std: of the link, on every value."""
+    """What an aggregator sent as its model, and what that should have been. noise_std: of the link, on every value. clients: to
+    whom, if not to the cloud."""
 
     sent: Model
     true: Model
     noise_std: float = 0.0
+    clients: tuple[int, ...] = ()
 
 
 class Merged(NamedTuple):
-    """A merge, with the m updates as they came and, if they count in it, what they began with; nothing if nobody asks for these."""
+    """A merge, with the m updates as they came and, if they count, what they began with; without, if nobody asks for these."""
 
     part: Part
     updates: Sequence[Model] = ()
@@ -123,14 +125,14 @@ class Trails:
         for client in part.arrivals.client.tolist():
             trail.held[client] += 1 + with_starts
 
-    def shown(self, n: int, clients: Sequence[int], claim: Claim) -> None:
-        """Aggregator n has shown its model to these members."""
+    def shown(self, n: int, claim: Claim) -> None:
+        """Aggregator n has shown its model to members."""
         trail = self._of.get(n)
-        if trail is None or not clients:
+        if trail is None or not claim.clients:
             return
         trail.steps.append(claim)
-        trail.held.update(clients)
-        trail.shown.update(clients)
+        trail.held.update(claim.clients)
+        trail.shown.update(claim.clients)
 
     def told(self, n: int, report: Update, claim: Claim) -> None:
         """The report of aggregator n is at the cloud."""
