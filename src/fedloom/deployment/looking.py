@@ -76,9 +76,9 @@ class Looking:
         return True
 
     def _is_elsewhere(self, model: Model) -> bool:
-        """A hostile station has it, to send it again, and was not asked for it."""
+        """A station makes it, and was not asked for it: a hostile one keeps what it may send again."""
         names = self._conductor.names
-        return model.settled and names.known(model) is not None and bool(names.missing(model))
+        return names.missing(model) == [names.known(model)]
 
     def _sweep(self) -> None:
         """Drop what nobody has needed since the last time: the checkpoint of then does not need it either."""

@@ -30,10 +30,15 @@ class Told:
         sick = self.sick
         return np.array([sick is not None and update is not None and update in sick for update in self.reports])
 
-    def believed(self, rule: MergeCloud, reports: Reports, weights: CloudWeights) -> tuple[Reports, CloudWeights]:
-        """What the cloud knows, and the weights, without reports that are found to be lies when it merges."""
+    @property
+    def lies(self) -> Mask:
+        """(N,) which of them are found to be lies when the cloud merges."""
         sick = self.sick
-        lies = np.array([sick is not None and update is not None and sick.is_found(update) for update in self.reports])
+        return np.array([sick is not None and update is not None and sick.is_found(update) for update in self.reports])
+
+    def believed(self, rule: MergeCloud, reports: Reports, weights: CloudWeights) -> tuple[Reports, CloudWeights]:
+        """What the cloud knows, and the weights, without lies."""
+        lies = self.lies
         if not lies.any():
             return reports, weights
         heard = reports.only(~lies)

@@ -337,7 +337,8 @@ class Held:
         edge = weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
-        self.clusters = self.clusters_of(self.reported, edge, self.edges, told)
+        held = [self._given[n] if lies else self.edges[n] for n, lies in enumerate(told.lies.tolist())]
+        self.clusters = self.clusters_of(self.reported, edge, held, told)
         self.model = self.moments.stepped(CLOUD, self.model, merged)
 
     def at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
