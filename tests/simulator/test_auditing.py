@@ -197,6 +197,17 @@ def test_the_last_one_left_stays_and_is_left_out_every_time():
     assert np.array_equal(run.result().row, run.setting.first_row)  # nobody's average has counted
 
 
+@pytest.mark.parametrize("name", ["ddc", "ltc"])
+def test_a_run_goes_on_when_all_heads_lie(name):
+    made, text = for_method(name, cloud_rounds=7)
+    made["hostile"] = {"heads": ALL | {"attack": {"kind": "scale"}}}
+    run = Simulation(scenario(made), make_method(text).with_(audit="sketch"), 0)
+    for _ in run.rounds():
+        pass
+    assert run.cloud_rounds_done == 7 and len(run.federation.auditing.found) == run.measures[-1]["found"] >= 5
+    assert np.array_equal(run.result().row, run.setting.first_row)  # nobody's average has counted
+
+
 def test_the_summary_and_the_report_name_who_was_found(tmp_path):
     made, _ = for_method("hhfl", cloud_rounds=2)
     hostile = {"edges": {"cells": [1], "attack": {"kind": "sign-flip"}}}

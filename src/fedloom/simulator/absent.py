@@ -41,10 +41,10 @@ class Absent:
         return told, actions
 
     def ban(self, kind: str, host: int) -> None:
-        """An aggregator is none any more, from the next cloud round on; if it is the last, it stays."""
-        topology = self._machines.topology
-        out = [*self.banned, *self._now, (kind, host)]
-        if any((topology.kind, other) not in out for other in topology.host.tolist()):
+        """An aggregator is none any more, from the next cloud round on; the last edge server, or device, stays."""
+        out, devices = {*self.banned, *self._now, (kind, host)}, np.flatnonzero(self._scenes.now.snapshot.active)
+        others = devices if kind == "head" else self._machines.topology.host
+        if any((kind, other) not in out for other in others.tolist()):
             self.banned.add((kind, host))
 
     def heads_banned(self, topology: Topology) -> bool:
