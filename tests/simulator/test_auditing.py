@@ -82,8 +82,7 @@ def test_a_liar_is_found_in_the_round_in_which_it_lies(attack, to, how):
     assert run.federation.auditing.found == [("edge", 1)]
     by_round = [measured["found"] for measured in run.measures[1:]]
     first = 2 if (attack, to) == ("replay", "cloud") else 1  # what it sends first it has not sent before
-    if how == "sketch" or to != "members":
-        assert by_round == [int(g >= first) for g in (1, 2, 3)]
+    assert by_round == [int(g >= first) for g in (1, 2, 3)]
     assert run.federation.held.sick.counts["audit"] == run.measures[-1]["rejected"]
 
 
@@ -126,10 +125,8 @@ def test_what_it_costs_by_hand():
     assert more == 3 * 6 * (16 + 4 * 4 * (2 + 2))
     once = ran("hierfedavg", options={"dry_run": True}, audit="recompute:share=1")
     model, base = plain.world.up_bytes, plain.measures[-1]["bytes"]
-    shown = [one for some in once.federation.auditing.verdicts.values() for one in some]
-    assert len(shown) == 6
     handed = (once.measures[-1]["bytes"] - base - 3 * 6 * (16 + 96 * 2)) / model
-    assert handed % 3 == 0 and 18 <= handed <= 36  # the last merge of three updates, and perhaps the one before
+    assert handed == 3 * 2 * (3 + 3)  # of two edge servers with three clients: the last merge, and the one before
 
 
 CASES = [

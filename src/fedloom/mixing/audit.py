@@ -45,7 +45,7 @@ class Sketch:
 
 @dataclass(frozen=True, kw_only=True)
 class Recompute:
-    """A `share` of the reports, by lot, has its last merge done again, and one of those before it."""
+    """A `share` of the reports, by lot, has its last merge done again, and one of those before it that members were shown."""
 
     share: float = 0.75
 

@@ -76,7 +76,7 @@ class Auditing:
                 each = self._audit.numbers * NUMBER_BYTES
                 takes_s.append(self._asked({k: each * m for k, m in trail.held.items()}, scene))
                 continue
-            trail.drawn = self._draw(str(scene.topology.kind), int(scene.topology.host[n]), len(trail.claims))
+            trail.drawn = self._draw(str(scene.topology.kind), int(scene.topology.host[n]), trail)
             if trail.drawn is not None:
                 handed = trail.last_merge + sum(trail.claims[i][1] for i in trail.drawn)
                 takes_s.append(self._opened(n, handed, trail, scene))
@@ -120,14 +120,16 @@ class Auditing:
 
     # What is looked at
 
-    def _draw(self, kind: str, host: int, n_shown: int) -> list[int] | None:
-        """By lot: whether a report is checked, and which of the claims before it."""
+    def _draw(self, kind: str, host: int, trail: Trail) -> list[int] | None:
+        """By lot: whether a report is checked, and which of the claims before it: one of a merge, and all that are of none."""
         assert isinstance(self._audit, Recompute)
         self._n_drawn[kind, host] += 1
         lot = stream(self._world.seed, f"audit of {kind}", host, self._n_drawn[kind, host])
         if lot.random() >= self._audit.share:
             return None
-        return [int(lot.integers(n_shown))] if n_shown else []
+        merged = [i for i, (_, m) in enumerate(trail.claims) if m]
+        one = [merged[int(lot.integers(len(merged)))]] if merged else []
+        return [*(i for i, (_, m) in enumerate(trail.claims) if not m), *one]
 
     def _sketches(self, due: Sequence[Case], key: int, version: int) -> dict[Model, Model]:
         """By model, the sketch that members send of it."""

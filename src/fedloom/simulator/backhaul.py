@@ -48,8 +48,8 @@ class Backhaul:
         self._n_bytes = {"up": world.up_bytes, "down": world.down_bytes}  # of a model
         self._answered: dict[int, int | None] = {}  # by group, the order that its last report answers
         self._queued: dict[
-            int, tuple[float, float]
-        ] = {}  # groups whose reports wait: since when, seconds of the upload
+            int, tuple[float, float, float]
+        ] = {}  # groups whose reports wait: since when, seconds of the upload, and those that it is checked for
 
     def fetch(self, edge: Edge, scene: Scene) -> float | None:
         """The aggregators of a group get their models from the cloud; returns the seconds it takes. None: in air that is shared,
@@ -83,10 +83,10 @@ class Backhaul:
         if cloud.uplink is None:
             self._clock.foresee(action.at_s + upload_s + checked_s, Reporting(action.group))
             return
-        self._queued[action.group] = action.at_s, upload_s + checked_s
+        self._queued[action.group] = action.at_s, upload_s, checked_s
         if len(self._queued) == self._machines.cloud.due:
-            ready_s, up_s = (np.array(column) for column in zip(*self._queued.values()))
-            for i, arrives_s in zip(self._queued, cloud.uplink(ready_s, up_s).tolist()):
+            ready_s, up_s, after_s = (np.array(column) for column in zip(*self._queued.values()))
+            for i, arrives_s in zip(self._queued, (cloud.uplink(ready_s, up_s) + after_s).tolist()):
                 self._clock.foresee(max(self._clock.now_s, arrives_s), Reporting(i))
             self._queued = {}
 
