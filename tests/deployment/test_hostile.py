@@ -82,6 +82,28 @@ def test_an_audit_finds_the_same_liars_as_in_the_simulator(method, attack, tmp_p
     assert np.array_equal(row, wanted.result().row)
 
 
+def test_an_audited_cloud_that_dies_and_is_started_again_goes_on_to_the_same_bits(tmp_path):
+    made, _ = for_method("hierfedavg", cloud_rounds=3)
+    chosen = made | {"hostile": {"edges": {"cells": [1], "attack": {"kind": "sign-flip"}, "from_round": 2}}}
+    method = "hierfedavg:audit=sketch"
+
+    async def go():
+        together = Together(chosen, method, tmp_path)
+        together.die_after = [1, 2]
+        running = asyncio.create_task(together.run())
+        for left in (1, 0):
+            while len(together.die_after) > left:
+                await asyncio.sleep(0.01)
+            together.network.cut("cloud")
+            await asyncio.wait([together.tasks["cloud"]])
+            together.start("cloud")
+        return await running, together
+
+    row, together = asyncio.run(go())
+    assert np.array_equal(row, simulated(chosen, method))
+    assert together.simulation.federation.auditing.found == [("edge", 1)]
+
+
 def test_a_station_whose_program_is_another_is_found(tmp_path, monkeypatch):
     """It reports a thousandth more of every third value, and nobody has told it to."""
     true_report = Doing._report

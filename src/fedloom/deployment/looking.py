@@ -32,9 +32,10 @@ class Looking:
         before = time.perf_counter()
         self.restore()  # what is looked at now, the life before had not
         conductor = self._conductor
+        others = [model for model in models if not isinstance(model.rule, Sketched)]
         conductor.witnesses.ask([model for model in models if isinstance(model.rule, Sketched)])
         with conductor.lock:
-            for model in models:
+            for model in others:
                 if self._name(model):
                     conductor.clock.insist(partial(conductor.names.row, model))
             conductor.ordering.waves.looked()
@@ -65,12 +66,7 @@ class Looking:
     def _name(self, model: Model) -> bool:
         """Names a model if the cloud makes it; whether that is so."""
         names = self._conductor.names
-        if (
-            isinstance(model.rule, Sketched)
-            or names.is_kept(model)
-            or not of_cloud(model, names.known)
-            or self._is_elsewhere(model)
-        ):
+        if names.is_kept(model) or not of_cloud(model, names.known) or self._is_elsewhere(model):
             return False
         names.of(model)
         return True

@@ -85,7 +85,7 @@ class Auditing:
     def judge(self, version: int, scene: Scene) -> float:
         """Look at all reports that the cloud is about to merge, the version-th time; returns the seconds that it has to wait for
         what it asks for beside."""
-        due, self._held.trails.due = self._held.trails.due, []
+        due, self._held.trails.due = sorted(self._held.trails.due, key=lambda case: case.aggregator), []
         if self._audit is None or not due:
             return 0.0
         key = key_of(self._world.seed, "audit", version) ^ self._carrier.secret
