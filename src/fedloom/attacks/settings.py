@@ -113,7 +113,8 @@ OfAggregators = Annotated[Alone | Withhold, Field(discriminator="kind")]
 class LieSettings(Settings):
     """What hostile clients say of themselves: `samples` times as many samples; labels that look `even`, or as in a `mirror`; to
     be `speed` times as fast; links between devices `links` times as good; to be in the `centre` of all, or opposite of it;
-    features that are the `mean` of the others', or the negative of their own."""
+    features that are the `mean` of the others', or the negative of their own; to an audit, to have sent the negative of what they
+    did (`sketches: flip`)."""
 
     samples: Factor | None = None
     labels: Literal["even", "mirror"] | None = None
@@ -121,6 +122,7 @@ class LieSettings(Settings):
     links: Factor | None = None
     position: Literal["centre", "mirror"] | None = None
     features: Literal["mean", "flip"] | None = None
+    sketches: Literal["flip"] | None = None
 
 
 class HostileClients(Settings):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.deployment import naming
+from fedloom.deployment.hostile import alter
 from fedloom.deployment.keeping import WAIT_S, Keeping, Row
 from fedloom.deployment.letters import Letter
 from fedloom.deployment.naming import CLOUD
@@ -24,6 +25,7 @@ from fedloom.deployment.worker import Worker
 from fedloom.gate import Refused
 from fedloom.methods import Method
 from fedloom.mixing import ByRows
+from fedloom.mixing.audit import sketched
 from fedloom.mixing.private_mean import PrivateMean
 
 CALL_S = 60.0
@@ -70,6 +72,17 @@ class Doing:
             case "merge":
                 await self._merge(order)
                 await self._keeping.saved(order["name"])
+            case "sketch":
+                rows = await self._made(order["of"], [])
+                said = [sketched(row, order["key"], order["numbers"]).astype(np.float32) for row in rows]
+                await self._put(CLOUD, order["name"], np.stack(said))
+            case "alter":
+                if order["name"] not in self._store:
+                    row, before = await self._made([order["of"], order["before"]], [])
+                    await self._keeping.hold(
+                        order["name"], await asyncio.to_thread(_own, partial(alter, order, row, before))
+                    )
+                await self._keeping.saved(order["name"])
             case "hold":
                 await self._hold(order)
             case "report":
@@ -102,7 +115,7 @@ class Doing:
         got: list[Got] = []
         self.at_work[order["id"]] = "fetch"
         recipes = [order["start"], *([order["code"]["ref"]] if "code" in order else [])]
-        made = self._made(recipes, got)
+        made = self._made(recipes, got, keep=order.get("keep", False))
         if "also" in order:
             also = (self._get(at, other, got, key) for other, at, key in order["also"])
             (start, *reference), _ = await asyncio.gather(made, asyncio.gather(*also))
@@ -192,9 +205,12 @@ class Doing:
             await self._keeping.hold(code["keep"], left)
         return message
 
-    async def _made(self, recipes: Sequence[Recipe], got: list[Got]) -> list[Row]:
-        """The rows of some recipes; what several need is fetched once."""
+    async def _made(self, recipes: Sequence[Recipe], got: list[Got], *, keep: bool = False) -> list[Row]:
+        """The rows of some recipes; what several need is fetched once. keep: what it is made of is kept, to bear witness."""
         rows = await self._rows((leaf for recipe in recipes for leaf in leaves(recipe)), got)
+        for name in rows if keep else ():
+            if name not in self._store:
+                await self._keeping.keep(name, rows[name])
         return [mixed(recipe, rows, self._method, self._keeping.wire) for recipe in recipes]
 
     async def _rows(self, wanted: Iterable[Leaf], got: list[Got]) -> dict[str, NDArray[Any]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.deployment.book import of_cloud, settled
+from fedloom.simulator.auditing import Sketched
 from fedloom.simulator.book import Model
 from fedloom.simulator.result import Checkpoint
 
@@ -33,8 +34,10 @@ class Looking:
         before = time.perf_counter()
         self.restore()  # what is looked at now, the life before had not
         conductor = self._conductor
+        others = [model for model in models if not isinstance(model.rule, Sketched)]
+        conductor.witnesses.ask([model for model in models if isinstance(model.rule, Sketched)])
         with conductor.lock:
-            for model in models:
+            for model in others:
                 if self._name(model):
                     conductor.clock.insist(partial(conductor.names.row, model))
             conductor.ordering.waves.looked()
@@ -53,7 +56,7 @@ class Looking:
         conductor = self._conductor
         with conductor.lock:
             for model in models:
-                if self._name(model):
+                if isinstance(model.rule, Sketched) or self._name(model):
                     settled(model)
             conductor.ordering.waves.looked()
 
@@ -72,10 +75,15 @@ class Looking:
     def _name(self, model: Model) -> bool:
         """Names a model if the cloud makes it; whether that is so."""
         names = self._conductor.names
-        if names.is_kept(model) or not of_cloud(model, names.known):
+        if names.is_kept(model) or not of_cloud(model, names.known) or self._is_elsewhere(model):
             return False
         names.of(model)
         return True
+
+    def _is_elsewhere(self, model: Model) -> bool:
+        """A station makes it, and was not asked for it: a hostile one keeps what it may send again."""
+        names = self._conductor.names
+        return names.missing(model) == [names.known(model)]
 
     def _sweep(self) -> None:
         """Drop what nobody has needed since the last time: the checkpoint of then does not need it either."""

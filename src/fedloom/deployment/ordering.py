@@ -9,7 +9,7 @@ import numpy as np
 
 from fedloom.deployment import naming
 from fedloom.deployment.book import Names
-from fedloom.deployment.hostile import is_altered, true_of
+from fedloom.deployment.hostile import alteration, altered_at, is_altered, true_of
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.losses import Losses
 from fedloom.deployment.orders import Order, Outbox
@@ -40,7 +40,7 @@ class _CodedReport(NamedTuple):
 class Ordering:
     """job: by update, the client and ticket of its order, until it is there. late: updates that are waited for though their
     rounds are over. features_from: the model that clients began with when they trained for a feature last. layout: of the states
-    of a client rule, if there is one."""
+    of a client rule, if there is one. merges: where aggregators are audited, how each model was to be made."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class Ordering:
         self.features_from: str | None = None
         self._sent_to: dict[str, set[str]] = {}  # by update: stations that have it, or will
         self._reports: dict[str, _CodedReport] = {}  # by what arrives of it
+        self.merges: weakref.WeakKeyDictionary[Model, Order] = weakref.WeakKeyDictionary()
         self._delivered = {
             pair
             for _, what in journal.happened
@@ -100,6 +101,7 @@ class Ordering:
                 **coded,
                 **states,
                 **({"altered": True} if is_altered(errand, j) else {}),
+                **({} if self._method.audit is None else {"keep": True}),
             },
         )
 
@@ -127,6 +129,8 @@ class Ordering:
             order["n_params"] = self._layout.n_values
         name = self._names.give(target, station, merge=True)
         order |= {"id": f"merge-{name}", "name": name}
+        if self._method.audit is not None:
+            self.merges[target] = order
         if order["id"] in self._journal.confirmed:
             self._names.done(name)
             return
@@ -141,6 +145,7 @@ class Ordering:
         """Stations send what the cloud has not of these models; their names."""
         wanted: set[str] = set()
         for model, station in zip(models, stations):
+            self._alter(model)
             if self._names.known(model) is None and isinstance(model.rule, Arrived):
                 self._code_report(model, station)
             if not self._names.missing(model):
@@ -186,6 +191,7 @@ class Ordering:
     def _recipe(self, model: Model, stations: Sequence[str], by: str) -> Recipe:
         """How a model is made by a node, from what the first of the stations that has it gives; if none has, the first is told to
         fetch it."""
+        self._alter(model)
         name = self._names.known(model)
         if name is None and model.jobs and not model.models:
             ((dispatch, at, _),) = model.jobs
@@ -212,11 +218,28 @@ class Ordering:
 
     def _held(self, model: Model, stations: Sequence[str]) -> Recipe:
         """A model that has a name, from the first of the stations that has it; if none has, the first is told to fetch it."""
+        self._alter(model)
         name = self._names.of(model)
         has = [s for s in stations if s in self._names.at[name]]
         if not has:
             self._hold(name, stations[0])
         return {"n": name, "at": (has or stations)[0]}
+
+    def _alter(self, model: Model) -> None:
+        """A hostile station makes what it sends in the place of its model, if this is such and is not ordered yet."""
+        if self._names.known(model) is not None or (station := altered_at(model)) is None:
+            return
+        assert isinstance(model.rule, Altered)
+        (of, _), (before, _) = model.models
+        order: Order = {"do": "alter", **alteration(model.rule)}
+        order |= {"of": self._recipe(of, [station], station), "before": self._recipe(before, [station], station)}
+        self.waves.same(model, model)
+        name = self._names.give(model, station, merge=True)
+        order |= {"id": f"alter-{name}", "name": name}
+        if order["id"] in self._journal.confirmed:
+            self._names.done(name)
+        else:
+            self._outbox.add(station, order)
 
     @property
     def _tells_start(self) -> bool:

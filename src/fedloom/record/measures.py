@@ -58,6 +58,7 @@ NAMES = {
     "battery_mean": "charge of the batteries",
     "battery_least": "charge of the emptiest battery",
     "rejected": "rejected updates so far",
+    "found": "lying heads and edge servers found so far",
     "backdoor_success": "backdoor success",
     "train_loss": "training loss",
 }
@@ -86,7 +87,9 @@ MEANINGS = {
     "mae": "mean absolute error of the global model on the test samples",
     "backdoor_success": "share of the test samples of other classes that, with the trigger, the global model takes for its "
     "target",
-    "rejected": "updates that were not finite, or absurdly long, and were left out of every merge",
+    "rejected": "updates that were not finite, absurdly long, or reports of aggregators that lied, and were left out of every "
+    "merge",
+    "found": "edge servers and heads that were audited, and proved to have sent what they had not merged",
     "edge_drift": "mean squared distance of the aggregators' models from their mean when they were averaged",
 }
 

@@ -30,6 +30,22 @@ class Told:
         sick = self.sick
         return np.array([sick is not None and update is not None and update in sick for update in self.reports])
 
+    @property
+    def lies(self) -> Mask:
+        """(N,) which of them are found to be lies when the cloud merges."""
+        sick = self.sick
+        return np.array([sick is not None and update is not None and sick.is_found(update) for update in self.reports])
+
+    def believed(self, rule: MergeCloud, reports: Reports, weights: CloudWeights) -> tuple[Reports, CloudWeights]:
+        """What the cloud knows, and the weights, without lies."""
+        lies = self.lies
+        if not lies.any():
+            return reports, weights
+        heard = reports.only(~lies)
+        if not (heard.total > 0).any():
+            return heard, CloudWeights(own=1.0, edge=np.zeros(len(lies)))
+        return heard, rule.weights(heard)
+
     def note(self, out: Mask, cause: str) -> None:
         """These (N,) are left out."""
         for update, mine in zip(self.reports, out.tolist()):

@@ -101,23 +101,30 @@ def by_weights(merge: MergeEdge, old: Model, part: Part, steps: int, sick: Sick 
     return merged
 
 
-def weights_now(merge: MergeEdge, part: Part, sick: Sick | None) -> Callable[[], Floats]:
-    """Asks how much each update (m,) of a merge by weights counts without those that are sick by then."""
+def weights_now(merge: MergeEdge, part: Part, sick: Sick | None) -> Callable[[], EdgeWeights]:
+    """Asks by how much the old model and each update (m,) count in a merge by weights without those that are sick by then."""
     assert part.weights is not None
-    planned = part.weights.model
+    planned = part.weights
 
-    def found() -> Floats:
+    def found() -> EdgeWeights:
         out = None if sick is None else Arrived.of(part.flights, sick).left_out
         if out is None or not out.any():
             return planned
-        now = np.zeros(len(out))
-        if not out.all():
-            weights = merge.weights(part.arrivals.only(~out))
-            assert weights is not None
-            now[~out] = weights.model
-        return now
+        if out.all():
+            return EdgeWeights(own=1.0, model=np.zeros(len(out)))
+        weights = merge.weights(part.arrivals.only(~out))
+        assert weights is not None
+        start = None if weights.start is None else _spread(weights.start, ~out)
+        return EdgeWeights(own=weights.own, model=_spread(weights.model, ~out), start=start)
 
     return found
+
+
+def _spread(values: Floats, at: Mask) -> Floats:
+    """Values where the mask (m,) says so, 0 elsewhere."""
+    wide = np.zeros(len(at))
+    wide[at] = values
+    return wide
 
 
 class _Without:

@@ -56,6 +56,10 @@ class Hostility:
             return self.label_counts(true.astype(np.int64)).astype(np.float64)
         return true if self._lies.features is None else lies.features(true, self.clients, self._lies.features)
 
+    def sketch(self, true: Floats, client: int) -> Floats:
+        """(n,) what a client says that it has sent, to those who audit its aggregator."""
+        return -true if self._lies.sketches is not None and self.clients[client] else true
+
     def idle(self, cloud_round: int) -> tuple[Mask, bool] | None:
         """(K,): who does not compute in a cloud round 0, 1, ..., and whether they pretend to; None if all do."""
         clients = self.settings.clients

@@ -1,5 +1,6 @@
 """What a run gives, and what it takes to go on with one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedloom.grouping import Topology
 from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.trails import Verdict
 from fedloom.simulator.world import Decision
 
 if TYPE_CHECKING:
@@ -60,8 +62,8 @@ class Checkpoint:
     models still in use (M, P).
 
     The clock is not stored: it does not depend on the models but by groupings that were decided on features, which are
-    kept in `decisions`, and by accuracies that a bound on staleness went by, kept in `scores`; so it is run again without
-    training, which is quick.
+    kept in `decisions`, by accuracies that a bound on staleness went by, kept in `scores`, and by what audits of aggregators
+    found, kept in `verdicts`; so it is run again without training, which is quick.
 
     In the middle of a cloud round: looks, evaluations between cloud rounds since the last one; waves, batches of the training
     under way that are done (0: between cloud rounds), and the sums they gave (P,) to models that wait for more of them, by
@@ -74,6 +76,7 @@ class Checkpoint:
     models: NDArray[np.float32]
     decisions: dict[int, Decision] = field(default_factory=dict)
     scores: dict[int, float] = field(default_factory=dict)
+    verdicts: dict[int, Sequence[Verdict]] = field(default_factory=dict)
     looks: int = 0
     waves: int = 0
     sums: dict[int, NDArray[np.float64]] = field(default_factory=dict)
@@ -83,6 +86,6 @@ class Checkpoint:
     sick: list[tuple[str, int, int, str]] = field(default_factory=list)
 
     @property
-    def moment(self) -> tuple[int, int, int, int]:
+    def moment(self) -> tuple[int, int, int, int, int]:
         """Of two checkpoints of a run, the later one has the larger."""
-        return self.cloud_round, self.looks, len(self.scores), self.waves
+        return self.cloud_round, self.looks, len(self.scores), len(self.verdicts), self.waves

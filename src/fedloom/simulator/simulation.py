@@ -27,7 +27,7 @@ from fedloom.simulator.setting import make_setting, screened_by
 from fedloom.simulator.sick import Sick
 from fedloom.simulator.theory import theory
 from fedloom.simulator.validation import spare_samples
-from fedloom.simulator.world import CloudRound, Decision
+from fedloom.simulator.world import CloudRound
 from fedloom.training import rows
 from fedloom.training.choose import check_choice, make_engine
 from fedloom.training.engine import Engine, NotFinite, Task
@@ -180,6 +180,7 @@ class Simulation:
             measures=list(self.measures),
             decisions=dict(self.federation.decisions),
             scores=dict(self.federation.scores),
+            verdicts=dict(self.federation.auditing.verdicts),
             looks=self._looks_done,
             last_row=self._last_row,
             sick=[] if self._sick is None else self._sick.table,
@@ -255,9 +256,7 @@ class Simulation:
             return make_engine(task, self.rule, self.seed, n_workers, engine, device=device, together=together)
         return engine(task, self.rule, self.seed)
 
-    def _new_federation(
-        self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None
-    ) -> Driver:
+    def _new_federation(self, saved: Checkpoint | None = None) -> Driver:
         evaluation = self.scenario.evaluation
         every = evaluation.every
         return Driver(
@@ -265,13 +264,15 @@ class Simulation:
             self.world,
             Model(None if self.dry_run else self.setting.first_row),
             self._features,
-            decisions,
+            None if saved is None else saved.decisions,
             self._score,
-            scores,
+            None if saved is None else saved.scores,
             look_every=every.edge_rounds if isinstance(every, EveryEdgeRounds) else None,
             keep_devices=evaluation.models == "devices" and not self.dry_run,
             keep_timeline=self._keep_timeline,
             carrier=self._carrier,
+            verdicts=None if saved is None else saved.verdicts,
+            compute=lambda models: self._computing.compute(models),
         )
 
     def _new_computing(self) -> Computes:
@@ -294,7 +295,7 @@ class Simulation:
             )
         self._computing.resume = saved
         self.measures, self._last_row = list(saved.measures), saved.last_row
-        self.federation = self._new_federation(saved.decisions, saved.scores)
+        self.federation = self._new_federation(saved)
         if self._sick is not None:
             self._sick.restore(saved.sick)
 

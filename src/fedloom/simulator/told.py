@@ -39,6 +39,7 @@ def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model,
         residuals=held.kept,
         states=held.states.kept,
         sick=held.sick,
+        found=None if driver.method.audit is None else len(driver.auditing.found),
         failures=failures_of(errands, time_s),
         **more,
     )

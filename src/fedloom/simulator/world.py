@@ -145,9 +145,9 @@ class CloudRound:
     client needs to send its model to its aggregators. handovers: times a client changed its home. uncovered: clients that are
     out of coverage now, where that changes with time. s_max: the bound on
     staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
-    sick: updates that were left out, as far as models are computed. residuals: what senders keep of models that are coded.
-    states: by client, what it keeps for a client rule. failures: what devices that fail come to, by name, if they do. last: no
-    cloud round follows.
+    found: aggregators that were found to lie, None without audit. sick: updates that were left out, as far as models are
+    computed. residuals: what senders keep of models that are coded. states: by client, what it keeps for a client rule. failures:
+    what devices that fail come to, by name, if they do. last: no cloud round follows.
     """
 
     cloud_round: int
@@ -175,6 +175,7 @@ class CloudRound:
     states: Mapping[int, Model] = field(default_factory=dict)
     failures: Mapping[str, float] = field(default_factory=dict)
     sick: Sick | None = None
+    found: int | None = None
     costs: Mapping[str, list[str] | NDArray[np.generic]] = field(default_factory=dict)
 
     @property
