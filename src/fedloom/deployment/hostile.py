@@ -9,6 +9,7 @@ from fedloom.methods import Method
 from fedloom.simulator.altering import Altered
 from fedloom.simulator.book import Model
 from fedloom.simulator.held import Errand
+from fedloom.simulator.masking import check_masking
 from fedloom.simulator.roots import wanted
 from fedloom.simulator.scenarios import Scenario
 from fedloom.training import engine as training
@@ -19,6 +20,8 @@ ALONE = (SignFlip, Scale, Noise, NotFinite, Backdoor, LabelFlip)
 def check_hostile(scenario: Scenario, method: Method) -> None:
     """Refuse what cannot be deployed."""
     hostile = scenario.hostile
+    if scenario.secure_aggregation is not None:
+        check_masking(method, deployed=True)
     if wanted(method):
         raise ValueError(
             f"{method.name} merges by a reference of trusted data, which stations do not train; simulate it, or take another "

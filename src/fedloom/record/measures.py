@@ -59,6 +59,12 @@ NAMES = {
     "battery_least": "charge of the emptiest battery",
     "rejected": "rejected updates so far",
     "backdoor_success": "backdoor success",
+    "mask_rounds": "rounds of messages for masks so far",
+    "mask_dropouts": "clients that dropped out with their masks",
+    "mask_closed": "masked sums that did not open",
+    "mask_bytes": "bytes for masks so far",
+    "mask_j": "joules for masks so far",
+    "mask_server_s": "seconds of servers for masks so far",
     "train_loss": "training loss",
 }
 
@@ -86,6 +92,9 @@ MEANINGS = {
     "mae": "mean absolute error of the global model on the test samples",
     "backdoor_success": "share of the test samples of other classes that, with the trigger, the global model takes for its "
     "target",
+    "mask_dropouts": "clients that had shared keys, and whose update was lost or late, so that the others had to open their masks",
+    "mask_closed": "sums of which fewer clients were left than the threshold asks for; they are merged all the same, as only "
+    "costs are counted",
     "rejected": "updates that were not finite, or absurdly long, and were left out of every merge",
     "edge_drift": "mean squared distance of the aggregators' models from their mean when they were averaged",
 }

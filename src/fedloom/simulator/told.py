@@ -40,6 +40,7 @@ def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model)
         states=held.states.kept,
         sick=held.sick,
         failures=failures_of(errands, time_s),
+        masks={} if errands.masking is None else errands.masking.counts,
     )
 
 

@@ -141,8 +141,7 @@ def test_scores_are_in_checkpoints_and_runs_go_on_to_the_same_bits(text, tmp_pat
     whole, saved = Simulation(chosen, method, 3), []
     whole.on_wave = lambda: saved.append(whole.checkpoint())
     whole.call_s = 0.0
-    for _ in whole.rounds():
-        saved.append(whole.checkpoint())
+    saved += [whole.checkpoint() for _ in whole.rounds()]
     scores = whole.federation.held.standing.live
     assert scores and any((model.row < 1).any() for model in scores)
     for i in (len(saved) // 3, 2 * len(saved) // 3, len(saved) - 2):

@@ -9,9 +9,10 @@
 In the manner of X. Xu, L. Lyu, "A Reputation Mechanism Is All You Need: Collaborative Fairness and Adversarial Robustness in
 Federated Learning", 2021, in which the cosine is that to the weighted sum of all, which long models move and to which every model
 agrees with itself; the centre, the lengths and the power are ours. c_i is the last step towards the geometric median
-(`geometric_median`) without the sender's own part: a median of every coordinate is no direction where clients have few labels. A rule for one merge forgets who has lied; this one counts a sender less and less, by decay^power in every
-merge in which it is of no use, and takes it back if it mends its ways. It does not stop the first blow: what is absurdly long
-is a matter of `screen`.
+(`geometric_median`) without the sender's own part: a median of every coordinate is no direction where clients have few labels.
+
+A rule for one merge forgets who has lied; this one counts a sender less and less, by decay^power in every merge in which it is of
+no use, and takes it back if it mends its ways. It does not stop the first blow: what is absurdly long is a matter of `screen`.
 
 Scores are of whoever sent a model: of clients, at an aggregator, which remembers all that it has met, whether or not they still
 report to it; of aggregators, by their hosts, at the cloud. Of fewer than three models there is no telling who is right: scores
