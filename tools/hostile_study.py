@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import hostile_page
-from hostile_page import MEAN, NOBODY
+from hostile_page import FIFTH, HEAD, MEAN, NOBODY, SHIPPED, SYSTEMS
 
 import fedloom as fl
 from fedloom.mixing import robust
@@ -28,7 +28,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS, PAGE = DOCS / "hostile_study.json", DOCS / "hostile_study.md"
 SEEDS = range(5)
 
-SHIPPED = "as shipped"
+OWN_DATA = ["task.model={kind: softmax}", "training.edge_rounds=2"]  # those of cells-overlap: one class a client
 SMALL = [  # digits, a network of 1,210 values, links of every kind so that every method runs
     "task.dataset=digits",
     "task.partition={kind: dirichlet, concentration: 1.0}",
@@ -73,11 +73,10 @@ ATTACKS = {
     "free riders": "{kind: free-rider}",
 }
 OF_HEADS = {"sign flip, 4 times": "{kind: sign-flip, factor: 4}", "withheld": "{kind: withhold}"}
-SYSTEMS = ("hhfl", "csahfl", "ltc", "ddc", "camu")
 
 
 class Job(NamedTuple):
-    """where: a topology, a system, or the scenario as it is shipped. who: share of clients, "bridging 0.1", or "a head"."""
+    """where: a topology, a system, or the scenario's own data. who: share of clients, "bridging 0.2", or "a head"."""
 
     where: str
     defence: str
@@ -91,47 +90,46 @@ class Job(NamedTuple):
 
 
 def wanted() -> Iterator[Job]:
-    """All runs, what matters most first."""
-    cells = ("flat", "hierarchical", "overlapping")
+    """All runs, what matters most first, and three seeds of everything before the others."""
+    cells, flips = ("flat", "hierarchical", "overlapping"), ("sign flip", "sign flip, 4 times")
     few, strong = (
         (MEAN, "trimmed mean", "geometric median", "multi-Krum", "reputation"),
-        ("sign flip, 4 times", "ALIE", "label flip"),
+        (flips[1], "ALIE", "label flip"),
     )
-    for block in (
+    places, shares = ("bridging 0.2", "one-cell 0.2"), ("0.1", "0.3")
+    blocks = (
         [(where, d, NOBODY, "0") for where in cells for d in DEFENCES],
-        [(where, d, a, "0.2") for where in cells for d in DEFENCES for a in ("sign flip", *strong)],
-        [(s, MEAN, NOBODY, "0") for s in SYSTEMS]
-        + [(s, MEAN, a, "0.2") for s in SYSTEMS for a in ("sign flip", *strong)],
-        [(SHIPPED, d, a, who) for a, who in ((NOBODY, "0"), ("sign flip", "0.2")) for d in DEFENCES],
-        [(s, MEAN, a, "a head") for s in ("hierarchical", *SYSTEMS) for a in OF_HEADS],
-        [
-            ("overlapping", d, a, f"{w} 0.2")
-            for d in few
-            for a in ("sign flip, 4 times", "label flip")
-            for w in ("bridging", "one-cell")
-        ],
-        [("D2D", d, NOBODY, "0") for d in few] + [("D2D", d, a, "0.2") for d in few for a in ("sign flip", *strong)],
-        [(where, d, a, "0.2") for where in cells for d in DEFENCES for a in ATTACKS if a not in ("sign flip", *strong)],
-        [(where, d, a, share) for share in ("0.1", "0.3") for where in cells for d in DEFENCES for a in strong],
-        [("D2D", d, a, share) for share in ("0.1", "0.3") for d in few for a in strong[:1]],
-        [(s, d, a, "0.2") for s in SYSTEMS for d in ("trimmed mean",) for a in (NOBODY, *strong)],
-    ):
-        for seed in SEEDS:
-            yield from (Job(*line, seed) for line in block)
+        [(where, d, a, FIFTH) for a in flips for where in cells for d in DEFENCES],
+        [(s, MEAN, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, *flips) for s in SYSTEMS],
+        [(s, MEAN, a, HEAD) for s in ("hierarchical", *SYSTEMS) for a in OF_HEADS],
+        [("overlapping", d, a, who) for a in (flips[1], "label flip") for who in places for d in few],
+        [(SHIPPED, d, a, who) for a, who in ((NOBODY, "0"), (flips[0], FIFTH)) for d in DEFENCES],
+        [(where, d, a, FIFTH) for a in strong[1:] for where in cells for d in DEFENCES],
+        [(s, MEAN, a, FIFTH) for a in strong[1:] for s in SYSTEMS],
+        [("D2D", d, NOBODY, "0") for d in few] + [("D2D", d, a, FIFTH) for a in (*flips, *strong[1:]) for d in few],
+        [(where, d, strong[0], share) for share in shares for where in cells for d in DEFENCES],
+        [(where, d, a, FIFTH) for a in ATTACKS for where in cells for d in DEFENCES],
+        [(where, d, a, share) for share in shares for where in cells for d in DEFENCES for a in strong],
+        [("D2D", d, strong[0], share) for share in shares for d in few],
+        [(s, "trimmed mean", a, FIFTH if a != NOBODY else "0") for a in (NOBODY, *strong) for s in SYSTEMS],
+    )
+    for seeds in (SEEDS[:3], SEEDS[3:]):
+        for block in blocks:
+            yield from (Job(*case, seed) for seed in seeds for case in block)
 
 
 def run(job: Job) -> dict[str, Any]:
     """Accuracy at the end, and what the run took."""
     began_s = time.process_time()
-    found = fl.simulate(scenario(job), method(job), seed=job.seed, n_workers=1).metrics
+    found = fl.simulate(scenario(job), method(job), seed=job.seed, n_workers=1, timeline=False).metrics
     return {"accuracy": round(found["accuracy"][-1], 5), "took_s": round(time.process_time() - began_s, 2)}
 
 
 def scenario(job: Job) -> fl.Scenario:
     """With those who are hostile."""
-    small = [] if job.where == SHIPPED else SMALL
-    rounds = 20 if job.where == SHIPPED else 10
-    return fl.scenario("cells-overlap", [*small, f"evaluation.every={rounds}", *_hostile(job)])
+    changes = OWN_DATA if job.where == SHIPPED else SMALL
+    looks = "evaluation={every: 10, models: global, local_samples: 0}"
+    return fl.scenario("cells-overlap", [*changes, "training.cloud_rounds=10", looks, *_hostile(job)])
 
 
 def method(job: Job) -> fl.Method:
@@ -146,7 +144,7 @@ def method(job: Job) -> fl.Method:
 def _hostile(job: Job) -> list[str]:
     if job.attack == NOBODY:
         return []
-    if job.who == "a head":
+    if job.who == HEAD:
         kind, number = leader(job.where, job.seed)
         return [f"hostile={{{kind}: [{number}], attack: {OF_HEADS[job.attack]}}}}}"]
     where, share = job.who.split() if " " in job.who else ("anywhere", job.who)

@@ -104,7 +104,7 @@ def test_what_masks_do_not_go_with_is_refused(text, words):
 
 
 def test_wrong_settings_are_refused():
-    with pytest.raises(ValueError, match="threshold must be above 0 and at most 1, got 1.5"):
+    with pytest.raises(ValueError, match="threshold must be above 0 and at most 1, got"):
         Pairwise(threshold=1.5)
     with pytest.raises(ValueError, match=r"secure_aggregation\.threshold"):
         ran("fedavg", {"threshold": 0})

@@ -92,7 +92,7 @@ MEANINGS = {
     "mae": "mean absolute error of the global model on the test samples",
     "backdoor_success": "share of the test samples of other classes that, with the trigger, the global model takes for its "
     "target",
-    "mask_dropouts": "clients that had shared keys, and whose update was lost or late, so that the others had to open their masks",
+    "mask_dropouts": "clients that had shared keys, and whose update was lost or late: the others had to open their masks",
     "mask_closed": "sums of which fewer clients were left than the threshold asks for; they are merged all the same, as only "
     "costs are counted",
     "rejected": "updates that were not finite, or absurdly long, and were left out of every merge",

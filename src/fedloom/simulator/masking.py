@@ -1,9 +1,10 @@
-"""What secure aggregation adds to the costs of a run (fedloom.privacy.secure_aggregation): on the clock, in the ledger and as counts.
+"""What secure aggregation adds to the costs of a run (fedloom.privacy.secure_aggregation): on the clock, in the ledger, as counts.
 
-Costs only: models are merged as without it. The clients of an aggregator that are sent to work together are a cluster. Messages of
-each of the first three rounds wait for the slowest client of the cluster, so that every update comes later by the sum of these
+Costs only: models are merged as without it. The clients of an aggregator that are sent to work together are a cluster. Messages
+of each of the first three rounds wait for the slowest client of the cluster, so that every update comes later by the sum of these
 times; who has several aggregators waits for the slowest of them. What opens the sum is sent when the updates are there, and is
-booked, not waited for. What makes an update wider is billed as a message of its own. Clients whose update is lost or late have dropped out: it could not be opened any more. m clients sent.
+booked, not waited for. What makes an update wider is billed as a message of its own. Clients whose update is lost or late have
+dropped out: it could not be opened any more. m clients are sent.
 """
 
 from collections.abc import Iterator
@@ -94,8 +95,8 @@ def check_masking(method: Method, *, deployed: bool = False) -> None:
     """Refuse what goes with no masks: updates that are looked at one by one, or coded, or merged one by one."""
     if not isinstance(method.merge_edge, Linear):
         raise ValueError(
-            f"secure_aggregation hides every single update, and {method.name} merges by a rule that looks at them (a robust merge, "
-            "a screen, noise at aggregators); leave one of them out"
+            f"secure_aggregation hides every single update, and {method.name} merges by a rule that looks at them (a robust "
+            "merge, a screen, noise at aggregators); leave one of them out"
         )
     if method.coding.codes_up:
         raise ValueError(
