@@ -91,15 +91,15 @@ def _intro(runs: Runs) -> list[str]:
     return [
         "# What attacks cost and defences save",
         "",
-        "A figure is a difference of the global model's accuracy at the end, in points, paired over five seeds (or so many as stand "
-        "in brackets): the mean ± half of the 95 % interval, **bold** where the interval excludes zero. It is held against the "
-        "same federation with the plain mean and nobody hostile. Devices, data, attackers and their random numbers are the same "
+        "A figure is a difference of the global model's accuracy at the end, in points, paired over five seeds (or as many as "
+        "stand in brackets): the mean ± half of the 95 % interval, **bold** where the interval excludes zero. It is held against "
+        "the same federation with the plain mean and nobody hostile. Devices, data, attackers and their random numbers are the same "
         "for every method and defence of a seed.",
         "",
         "The fleet is that of `cells-overlap` (57 devices in three cells, 15 of them in reach of several), with links between "
-        "devices and to the cloud so that every method runs; the task is small: `digits`, a network of 16 hidden units, labels by "
-        "a Dirichlet law of concentration 1, 100 local steps. Defences stand where clients are averaged, and are set for three "
-        "tenths of hostile models; nothing was tuned beyond that. Not every combination was run: one thing is varied at a time.",
+        "devices and to the cloud so that every method runs; the task is small: `digits`, a network of 16 hidden units, labels "
+        "by a Dirichlet law of concentration 1, 100 local steps. Defences stand where clients are averaged, and are set for "
+        "three tenths of hostile models; nothing was tuned beyond that. Not every combination was run: one thing is varied at a time.",
         "",
         f"`python tools/hostile_study.py` makes the runs and this page; all {len(runs)} are in `docs/hostile_study.json`. About "
         "[attacks](hostile.md) and [defences](merges.md). Accuracy with the plain mean and nobody hostile: "
@@ -241,8 +241,8 @@ def _where(runs: Runs) -> list[str]:
         return difference(runs, ("overlapping", defence, attack, who), honest("overlapping"))
 
     return [
-        "hhfl, in which a client in reach of several cells reports to all of them and begins with the mean of their models. A fifth "
-        "of the devices, drawn from all, from those in reach of several cells, or filling one cell.",
+        "hhfl, in which a client in reach of several cells reports to all of them and begins with the mean of their models. A "
+        "fifth of the devices, drawn from all, from those in reach of several cells, or filling one cell.",
         "",
         *table("defence", names(runs, 1), list(columns), of),
     ]
@@ -254,8 +254,8 @@ PLACES = {"anywhere": FIFTH, "bridging": "bridging 0.2", "one cell": "one-cell 0
 def _heads(runs: Runs) -> list[str]:
     attacks = [a for a in names(runs, 2) if any(f" | {a} | {HEAD} | " in name for name in runs)]
     return [
-        "The first cell's edge server, or the device that is head in most cloud rounds, alters what it sends to the cloud and to its "
-        "members. Plain means.",
+        "The first cell's edge server, or the device that is head in most cloud rounds, alters what it sends to the cloud and to "
+        "its members. Plain means.",
         "",
         *table(
             "method", ["hierarchical", *SYSTEMS], attacks, lambda s, a: difference(runs, (s, MEAN, a, HEAD), honest(s))
@@ -285,10 +285,10 @@ def _shipped(runs: Runs) -> list[str]:
         return difference(runs, (SHIPPED, defence, *columns[column]), honest(SHIPPED))
 
     return [
-        "The data of `cells-overlap` and `hostile` (Fashion-MNIST, every client has samples of one class, every cell misses four), hhfl "
-        "with softmax regression, 10 cloud rounds of 2 edge rounds. An honest client "
-        "is an outlier there, and one that flips the sign of what it learnt says what clients of all other classes say, too: less "
-        "of this class. So rules that go by what most send have a price, and do not find the flippers.",
+        "The data of `cells-overlap` and `hostile` (Fashion-MNIST, every client has samples of one class, every cell misses "
+        "four), hhfl with softmax regression, 10 cloud rounds of 2 edge rounds. An honest client "
+        "is an outlier there, and one that flips the sign of what it learnt says what clients of all other classes say, too: "
+        "less of this class. So rules that go by what most send have a price, and do not find the flippers.",
         "",
         *table("defence", names(runs, 1), list(columns), of),
     ]

@@ -50,6 +50,15 @@ def test_so_does_one_whose_updates_are_coded_or_looked_at(method, tmp_path):
     assert np.array_equal(row, simulated(chosen, method))
 
 
+@pytest.mark.parametrize("name", ["hhfl", "ltc"])  # edge servers, and heads that change
+def test_a_federation_that_remembers_has_the_simulators_bits(name, tmp_path):
+    chosen, text = hostile(name, {"kind": "sign-flip"})
+    method = f"{text}:merge_edge=reputation:merge_cloud=reputation"
+    row, _ = deployed(chosen, method, tmp_path)
+    assert np.array_equal(row, simulated(chosen, method))
+    assert not np.array_equal(row, simulated(chosen, text))
+
+
 def test_a_screened_federation_has_the_simulators_bits(tmp_path):
     chosen, method = hostile("hierfedavg", {"kind": "scale", "factor": 1e5}, screen={"times_median": 100.0})
     row, _ = deployed(chosen, method, tmp_path)

@@ -112,8 +112,8 @@ OfAggregators = Annotated[Alone | Withhold, Field(discriminator="kind")]
 
 class LieSettings(Settings):
     """What hostile clients say of themselves: `samples` times as many samples; labels that look `even`, or as in a `mirror`; to
-    be `speed` times as fast; links between devices `links` times as good, until the cloud round `links_until` is over; to be in the `centre` of all, or opposite of it;
-    features that are the `mean` of the others', or the negative of their own."""
+    be `speed` times as fast; links between devices `links` times as good, until the cloud round `links_until` is over; to be in
+    the `centre` of all, or opposite of it; features that are the `mean` of the others', or the negative of their own."""
 
     samples: Factor | None = None
     labels: Literal["even", "mirror"] | None = None

@@ -170,7 +170,7 @@ class Conductor:
                     else:
                         self.journal.moves(node, took)
                     if order["do"] == "merge":
-                        self.names.done(order["name"])
+                        self.ordering.merged(order)
                     elif order["do"] == "report":
                         self.ordering.reported(order["name"])
                 case _:

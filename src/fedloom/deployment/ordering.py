@@ -115,6 +115,7 @@ class Ordering:
             order["arrivals"] = _plain(part.arrivals)
             order["old"] = self._recipe(target.models[0][0], [station], station)
             order["updates"] = [self._update_and_start(errand, j, station) for errand, j in jobs]
+            order |= self._scores(target, station, scene.topology.cover.shape[1])
         else:
             order["models"] = [[self._recipe(m, [station], station), w] for m, w in target.models]
             order["waves"] = self.waves.of(target)
@@ -128,7 +129,7 @@ class Ordering:
         name = self._names.give(target, station, merge=True)
         order |= {"id": f"merge-{name}", "name": name}
         if order["id"] in self._journal.confirmed:
-            self._names.done(name)
+            self.merged(order)
             return
         for errand, j in jobs:
             self._deliver(_sent(errand, j), int(errand.dispatch.client[j]), station)
@@ -136,6 +137,23 @@ class Ordering:
         if not self._method.edge.at_once:  # a round is over: who is still at work for it is late
             orders = (o for orders in self._outbox.waiting().values() for o in orders)
             self.late.update(o["name"] for o in orders if o["do"] == "train" and station in o["to"])
+
+    def merged(self, order: Order) -> None:
+        """A station has made a model, and what it remembers of clients is on its disk."""
+        self._names.done(order["name"])
+        if "scores" in order:
+            self._names.done(order["scores"]["to"])
+
+    def _scores(self, merged: Model, station: str, n_clients: int) -> Order:
+        """Where a merge remembers: as what its station has the scores of clients (None: none yet), and keeps those after it."""
+        rule = self._method.merge_edge
+        if not isinstance(rule, ByRows) or rule.remember is None:
+            return {}
+        after = merged.models[-1][0]
+        before = self._names.known(after.models[-1][0])
+        there = before is not None and station in self._names.at.get(before, ())
+        kept = self._names.keep(after, station)
+        return {"scores": {"from": before if there else None, "to": kept, "n": n_clients}}
 
     def report(self, models: Sequence[Model], stations: Sequence[str]) -> set[str]:
         """Stations send what the cloud has not of these models; their names."""

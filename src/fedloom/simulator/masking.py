@@ -1,4 +1,4 @@
-"""What secure aggregation adds to the costs of a run (fedloom.privacy.secure_aggregation): on the clock, in the ledger, as counts.
+"""What secure aggregation adds to the costs of a run (fedloom.privacy.secure_aggregation): on clock and ledger, and as counts.
 
 Costs only: models are merged as without it. The clients of an aggregator that are sent to work together are a cluster. Messages
 of each of the first three rounds wait for the slowest client of the cluster, so that every update comes later by the sum of these
