@@ -93,13 +93,14 @@ def _intro(runs: Runs) -> list[str]:
         "",
         "A figure is a difference of the global model's accuracy at the end, in points, paired over five seeds (or as many as "
         "stand in brackets): the mean ± half of the 95 % interval, **bold** where the interval excludes zero. It is held against "
-        "the same federation with the plain mean and nobody hostile. Devices, data, attackers and their random numbers are the same "
-        "for every method and defence of a seed.",
+        "the same federation with the plain mean and nobody hostile. Devices, data, attackers and their random numbers are the "
+        "same for every method and defence of a seed.",
         "",
         "The fleet is that of `cells-overlap` (57 devices in three cells, 15 of them in reach of several), with links between "
         "devices and to the cloud so that every method runs; the task is small: `digits`, a network of 16 hidden units, labels "
         "by a Dirichlet law of concentration 1, 100 local steps. Defences stand where clients are averaged, and are set for "
-        "three tenths of hostile models; nothing was tuned beyond that. Not every combination was run: one thing is varied at a time.",
+        "three tenths of hostile models; nothing was tuned beyond that. Not every combination was run: one thing is varied at "
+        "a time.",
         "",
         f"`python tools/hostile_study.py` makes the runs and this page; all {len(runs)} are in `docs/hostile_study.json`. About "
         "[attacks](hostile.md) and [defences](merges.md). Accuracy with the plain mean and nobody hostile: "

@@ -16,6 +16,8 @@ from small import for_method
 ATTACKS = [
     {"kind": "sign-flip", "factor": 2.0},
     {"kind": "noise", "std": 0.1},
+    {"kind": "free-rider"},
+    {"kind": "free-rider", "std": 0.1},
     {"kind": "label-flip"},
     {"kind": "backdoor", "factor": 2.0},
 ]
@@ -34,18 +36,19 @@ def deployed(chosen, method, folder):
     return asyncio.run(go())
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a["kind"])
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
 def test_a_hostile_device_sends_what_it_sends_in_the_simulator(attack, tmp_path):
     chosen, method = hostile("hhfl", attack)
     row, _ = deployed(chosen, method, tmp_path)
     assert np.array_equal(row, simulated(chosen, method))
 
 
-@pytest.mark.parametrize("method", ["hhfl:up=qsgd:up.bits=4", "macfl_r"])
-def test_so_does_one_whose_updates_are_coded_or_looked_at(method, tmp_path):
-    chosen, _ = hostile("hhfl", {"kind": "scale"})
-    if method == "macfl_r":
-        chosen, _ = hostile("hhfl", {"kind": "label-flip"})
+@pytest.mark.parametrize(
+    ("method", "attack"),
+    [("hhfl:up=qsgd:up.bits=4", "scale"), ("hhfl:up=qsgd:up.bits=4", "free-rider"), ("macfl_r", "label-flip")],
+)
+def test_so_does_one_whose_updates_are_coded_or_looked_at(method, attack, tmp_path):
+    chosen, _ = hostile("hhfl", {"kind": attack})
     row, _ = deployed(chosen, method, tmp_path)
     assert np.array_equal(row, simulated(chosen, method))
 

@@ -4,7 +4,7 @@ It learns from poisoned data, says what the scenario lets it say, and alters its
 What several would have to work out together, or stations to do, is simulated only.
 """
 
-from fedloom.attacks.settings import Backdoor, LabelFlip, Noise, NotFinite, Scale, SignFlip
+from fedloom.attacks.settings import Backdoor, FreeRider, LabelFlip, Noise, NotFinite, Scale, SignFlip
 from fedloom.methods import Method
 from fedloom.simulator.altering import Altered
 from fedloom.simulator.book import Model
@@ -14,7 +14,7 @@ from fedloom.simulator.roots import wanted
 from fedloom.simulator.scenarios import Scenario
 from fedloom.training import engine as training
 
-ALONE = (SignFlip, Scale, Noise, NotFinite, Backdoor, LabelFlip)
+ALONE = (SignFlip, Scale, Noise, FreeRider, NotFinite, Backdoor, LabelFlip)
 
 
 def check_hostile(scenario: Scenario, method: Method) -> None:
@@ -34,8 +34,8 @@ def check_hostile(scenario: Scenario, method: Method) -> None:
     attack = None if hostile.clients is None else hostile.clients.attack
     if attack is not None and not isinstance(attack, ALONE):
         raise ValueError(
-            f"hostile.clients.attack {attack.kind} is simulated only; devices can do sign-flip, scale, noise, not-finite, "
-            "label-flip and backdoor"
+            f"hostile.clients.attack {attack.kind} is simulated only; devices can do sign-flip, scale, noise, "
+            "free-rider, not-finite, label-flip and backdoor"
         )
     if attack is not None and not isinstance(attack, LabelFlip) and method.start.share is not None:
         raise ValueError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedloom.deployment import naming
 from fedloom.deployment.book import Names
-from fedloom.deployment.hostile import is_altered, true_of
+from fedloom.deployment.hostile import is_altered
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.losses import Losses
 from fedloom.deployment.orders import Order, Outbox
@@ -207,19 +207,17 @@ class Ordering:
         name = self._names.known(model)
         if name is None and model.jobs and not model.models:
             ((dispatch, at, _),) = model.jobs
-            found, client = _update(dispatch, int(at[0])), int(dispatch.client[at[0]])
-            if by != naming.device(client):
-                self._deliver(found, client, by)
-            return {"n": found, "at": by}
+            return self._brought(_update(dispatch, int(at[0])), int(dispatch.client[at[0]]), by)
         if name is None and not model.settled:
             match model.rule:
                 case None:
                     return {"mix": [[self._recipe(part, stations, by), weight] for part, weight in model.models]}
-                case Altered():  # a device that sends something else has that in the place of its update
-                    return self._recipe(model.models[0][0], stations, by)
+                case Altered(
+                    update=(_, client, first)
+                ):  # a device that sends something else has that in the place of its update
+                    return self._brought(naming.update(client, first), client, by)
                 case Arrived(message):
                     (result, _), (reference, _), *_ = model.models
-                    result = true_of(result) if isinstance(result.rule, Altered) else result
                     up = {"n": naming.message(_of_job(result)), "at": by}
                     return {"up": up, "ref": self._recipe(reference, stations, by), "key": message.key}
                 case Rounded(kind, _, key) if kind == FETCH:
@@ -227,6 +225,12 @@ class Ordering:
                 case rule if not isinstance(rule, Rounded):
                     return {"between": [self._recipe(part, stations, by) for part, _ in model.models]}
         return self._held(model, stations)
+
+    def _brought(self, update: str, client: int, by: str) -> Recipe:
+        """An update of a client, which a node has or is brought."""
+        if by != naming.device(client):
+            self._deliver(update, client, by)
+        return {"n": update, "at": by}
 
     def _held(self, model: Model, stations: Sequence[str]) -> Recipe:
         """A model that has a name, from the first of the stations that has it; if none has, the first is told to fetch it."""
@@ -338,7 +342,10 @@ def _update(dispatch: Dispatch, j: int) -> str:
 
 
 def _of_job(result: Model) -> str:
-    """The update that a model is which one job gives."""
+    """The update that a model is which one job gives, or which is sent in its place."""
+    if isinstance(result.rule, Altered):
+        _, client, first = result.rule.update
+        return naming.update(client, first)
     ((dispatch, at, _),) = result.jobs
     return _update(dispatch, int(at[0]))
 
