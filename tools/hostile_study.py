@@ -13,7 +13,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from fedloom.record.files import write_whole
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 RESULTS, PAGE = DOCS / "hostile_study.json", DOCS / "hostile_study.md"
 SEEDS = range(5)
+AT_ONCE = 20  # runs that are written together
 
 OWN_DATA = ["task.model={kind: softmax}", "training.edge_rounds=2"]  # those of cells-overlap: one class a client
 SMALL = [  # digits, a network of 1,210 values, links of every kind so that every method runs
@@ -173,6 +174,10 @@ def as_lines(runs: dict[str, dict[str, Any]]) -> bytes:
     return f"{{\n{lines}\n}}\n".encode()
 
 
+def _write(runs: dict[str, dict[str, Any]], jobs: list[Job]) -> None:
+    write_whole(RESULTS, as_lines({job.key: runs[job.key] for job in jobs if job.key in runs}))
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--page", action="store_true", help="only the page")
@@ -181,15 +186,17 @@ def main() -> None:
     until_s = time.monotonic() + 60 * given.minutes
     runs: dict[str, dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
     jobs = list(dict.fromkeys(wanted()))
-    write = partial(write_whole, RESULTS)
-    for job in jobs if not given.page else []:
-        if job.key in runs:
-            continue
-        if time.monotonic() > until_s:
-            break
-        runs[job.key] = run(job)
-        write(as_lines({j.key: runs[j.key] for j in jobs if j.key in runs}))
-        print(f"{len(runs)} of {len(jobs)}: {job.key}, {runs[job.key]}", flush=True)
+    missing = [job for job in jobs if job.key not in runs and not given.page]
+    try:
+        for n, job in enumerate(missing):
+            if time.monotonic() > until_s:
+                break
+            runs[job.key] = run(job)
+            print(f"{len(runs)} of {len(jobs)}: {job.key}, {runs[job.key]}", flush=True)
+            if n % AT_ONCE == 0:
+                _write(runs, jobs)
+    finally:
+        _write(runs, jobs)
     PAGE.write_text(hostile_page.page(runs), encoding="utf-8")
 
 

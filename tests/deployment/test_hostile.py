@@ -53,7 +53,7 @@ def test_so_does_one_whose_updates_are_coded_or_looked_at(method, attack, tmp_pa
     assert np.array_equal(row, simulated(chosen, method))
 
 
-@pytest.mark.parametrize("name", ["hhfl", "ltc"])  # edge servers, and heads that change
+@pytest.mark.parametrize("name", ["hhfl", "ddc"])  # edge servers, and heads
 def test_a_federation_that_remembers_has_the_simulators_bits(name, tmp_path):
     chosen, text = hostile(name, {"kind": "sign-flip"})
     method = f"{text}:merge_edge=reputation:merge_cloud=reputation"

@@ -16,6 +16,7 @@ from fedloom.mixing import ByRows, CloudByRows, CloudWeights, Reports
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
+from fedloom.simulator import standing
 from fedloom.simulator.altering import TO_MEMBERS, Altering, note_sick
 from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
 from fedloom.simulator.cloud_merge import Told, judged, left_out_of
@@ -29,7 +30,6 @@ from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.sending import FETCH, HAND_DOWN, REPORT, UPLOAD, Sending
 from fedloom.simulator.sick import NOT_FINITE, Sick, Update
 from fedloom.simulator.spending import Spending
-from fedloom.simulator.standing import Standing
 from fedloom.simulator.states import States
 from fedloom.simulator.timeline import Sent
 from fedloom.simulator.world import World
@@ -56,10 +56,10 @@ class Errand:
 class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
-    the aggregators' models in the cloud's, with their weights. moments: of server optimisers. standing: what is remembered
-    of senders. sending: what arrives of models
-    that are coded. states: of a client rule. spending: what clients have given away. sick: updates that are left out, if any may
-    be. altering: what hostile participants send. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
+    the aggregators' models in the cloud's, with their weights. moments: of server optimisers. standing: what is remembered of
+    senders. sending: what arrives of models that are coded. states: of a client rule. spending: what clients have given away.
+    sick: updates that are left out, if any may be. altering: what hostile participants send. handed: by aggregator, what the
+    cloud sent it, if the cloud has to remember."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -71,7 +71,7 @@ class Held:
         self.own: dict[int, Model] = {}
         self.merged: list[tuple[Model, float]] = []
         self.moments = Moments(method, first, world.trainable)
-        self.standing = Standing(max(len(world.n_samples), world.fleet.n_cells))
+        self.standing = standing.Standing(max(len(world.n_samples), world.fleet.n_cells))
         self.sending = Sending(method.coding, world.seed, world.coded)
         self.sick = Sick() if world.drop_sick else None
         self.states = States(world.layout, self.sick)
@@ -259,7 +259,7 @@ class Held:
         if part.weights is None:
             worked = 0 if part.arrivals.steps is None else int(np.median(part.arrivals.steps))
             reference = self.roots.reference(self._method.merge_edge, old, worked)
-            rule, host = self._method.merge_edge, int(self.topology.host[n])
+            rule, host = self._method.merge_edge, (self.topology.kind, int(self.topology.host[n]))
             before = self.standing.before(host) if isinstance(rule, ByRows) and rule.remember is not None else None
             merged, scores = by_rows(rule, old, part, steps, self.sick, reference, before)
             if scores is not None:
@@ -326,7 +326,7 @@ class Held:
             rule, action.reports, action.weights, self.model, self.reported, told, reference, scores and scores[1]
         )
         if scores is not None:
-            self.standing.note(CLOUD, scores[0])
+            self.standing.note(standing.CLOUD, scores[0])
         edge = action.weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
@@ -344,7 +344,7 @@ class Held:
 
     def _judged(self, reports: Reports, models: list[Model], told: Told) -> tuple[Model, Model] | None:
         """What the cloud thinks of hosts with these reports, and of the aggregators (N,); None if it does not remember."""
-        rule, before = self._method.merge_cloud, self.standing.before(CLOUD)
+        rule, before = self._method.merge_cloud, self.standing.before(standing.CLOUD)
         if not isinstance(rule, CloudByRows) or rule.remember is None:
             return None
         return judged(rule, reports, self.model, models, told, before, self.topology.host)
