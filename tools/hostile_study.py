@@ -92,15 +92,17 @@ class Job(NamedTuple):
 
 def wanted() -> Iterator[Job]:
     """All runs, what matters most first, and three seeds of everything before the others."""
-    cells, flips = ("flat", "hierarchical", "overlapping"), ("sign flip", "sign flip, 4 times")
+    cells, flips = ("overlapping", "flat", "hierarchical"), ("sign flip", "sign flip, 4 times")
     few, strong = (
         (MEAN, "trimmed mean", "geometric median", "multi-Krum", "reputation"),
         (flips[1], "ALIE", "label flip"),
     )
     places, shares = ("bridging 0.2", "one-cell 0.2"), ("0.1", "0.3")
     blocks = (
-        [(where, d, NOBODY, "0") for where in cells for d in DEFENCES],
-        [(where, d, a, FIFTH) for a in flips for where in cells for d in DEFENCES],
+        *(
+            [(where, d, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, *flips) for d in DEFENCES]
+            for where in cells
+        ),
         [(s, MEAN, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, *flips) for s in SYSTEMS],
         [(s, MEAN, a, HEAD) for s in ("hierarchical", *SYSTEMS) for a in OF_HEADS],
         [("overlapping", d, a, who) for a in (flips[1], "label flip") for who in places for d in few],
