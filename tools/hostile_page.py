@@ -285,13 +285,16 @@ def _shipped(runs: Runs) -> list[str]:
     def of(defence: str, column: str) -> Interval | None:
         return difference(runs, (SHIPPED, defence, *columns[column]), honest(SHIPPED))
 
+    made = table("defence", names(runs, 1), list(columns), of)
+    why = (
+        " An honest client is an outlier there, and one that flips the sign of what it learnt says what clients of all other "
+        "classes say, too: less of this class. So rules that go by what most send have a price there."
+    )
     return [
         "The data of `cells-overlap` and `hostile` (Fashion-MNIST, every client has samples of one class, every cell misses "
-        "four), hhfl with softmax regression, 10 cloud rounds of 2 edge rounds. An honest client "
-        "is an outlier there, and one that flips the sign of what it learnt says what clients of all other classes say, too: "
-        "less of this class. So rules that go by what most send have a price, and do not find the flippers.",
+        "four), hhfl with softmax regression, 10 cloud rounds of 2 edge rounds." + (why if len(made) > 1 else ""),
         "",
-        *table("defence", names(runs, 1), list(columns), of),
+        *made,
     ]
 
 
