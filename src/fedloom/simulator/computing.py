@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.simulator.book import CALL_S, Model, Settlement, settle_all
 from fedloom.simulator.result import Checkpoint
@@ -96,7 +97,7 @@ class Computing:
                 f"belongs to another run or version; delete it to start again"
             )
         kept = set(saved.own_at)
-        rows, own = iter(saved.models), iter(saved.own)
+        rows, own = iter(saved.models), (row[:width] for row, width in zip(saved.own, saved.own_width))
         for i, model in enumerate(live):
             model.row = next(own if i in kept else rows)
         self.resume = None
@@ -115,8 +116,17 @@ class Computing:
         own = [i for i, row in enumerate(rows) if len(row) != width]
         return {
             "models": np.stack([row for row in rows if len(row) == width]),
-            "own": np.stack([rows[i] for i in own]) if own else np.zeros((0, 0), dtype=np.float32),
+            "own": _padded([rows[i] for i in own]),
             "own_at": own,
+            "own_width": [len(rows[i]) for i in own],
             "waves": 0 if under_way is None else under_way.waves,
             "sums": {} if under_way is None else under_way.waiting,
         }
+
+
+def _padded(rows: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """(m, S): rows of any length, with zeros behind the shorter ones."""
+    out = np.zeros((len(rows), max(map(len, rows), default=0)), dtype=np.float32)
+    for row, values in zip(out, rows):
+        row[: len(values)] = values
+    return out

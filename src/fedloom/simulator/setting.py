@@ -18,6 +18,7 @@ from fedloom.privacy.accounting import epsilon
 from fedloom.simulator import roots
 from fedloom.simulator.features import Features
 from fedloom.simulator.hostility import hostility
+from fedloom.simulator.masking import check_masking
 from fedloom.simulator.poisoning import poisoned
 from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.simulator.world import World
@@ -144,6 +145,8 @@ def make_setting(
         method.coding,
     )
     _check_private(method, world)
+    if world.secure is not None:
+        check_masking(method)
     return Setting(
         scenario=scenario,
         dataset=dataset,
@@ -236,6 +239,7 @@ def make_world(
         trainings=1 if rule.client is None else rule.client.trainings,
         drop_sick=scenario.on_sick == "drop",
         hostility=hostility(scenario.hostile, fleet.snapshot(0), seed),
+        secure=None if scenario.secure_aggregation is None else scenario.secure_aggregation.part(),
     )
 
 

@@ -41,6 +41,7 @@ def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model,
         sick=held.sick,
         found=None if driver.method.audit is None else len(driver.auditing.found),
         failures=failures_of(errands, time_s),
+        masks={} if errands.masking is None else errands.masking.counts,
         **more,
     )
 
