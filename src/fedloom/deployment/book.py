@@ -33,7 +33,7 @@ class Names:
         self._model: weakref.WeakValueDictionary[str, Model] = weakref.WeakValueDictionary()
         self._dispatch: weakref.WeakValueDictionary[str, Dispatch] = weakref.WeakValueDictionary()
         self._n = 0
-        self.n_collections = 0
+        self.n_collections = self.n_audits = 0
         self._features_from = 0
         self._merges: set[str] = set()  # names of models that stations make
         self._kept: weakref.WeakSet[Model] = weakref.WeakSet()
@@ -96,6 +96,8 @@ class Names:
         """Whether anybody may still need a value."""
         if name[0] in "usc":
             return f"u{name[1:]}" in self._dispatch
+        if name[0] == "a":
+            return int(name.split("-")[1]) >= self.n_audits
         if name[0] == "f":
             return int(name.split("-")[1]) >= self._features_from
         return name in self._model

@@ -84,7 +84,7 @@ class CloudDesk:
                 return Letter("noted")
             case "status":
                 return Letter("status", self.status())
-            case "put" if letter.word("name")[:1] in ("m", "f"):
+            case "put" if letter.word("name")[:1] in ("m", "f", "a"):
                 return await self._arrived(who, letter)
         return await self.station.handle(who, letter)
 
@@ -178,7 +178,8 @@ class CloudDesk:
         name = letter.word("name")
         if not naming.is_value(name):
             raise Refusal(f"{name[:50]!r} is no name of a value")
-        order = self.conductor.outbox.get(who.name, f"{'report' if name.startswith('m-') else 'feature'}-{name}")
+        wanted = {"m": "report", "f": "feature", "a": "sketch"}[name[0]]
+        order = self.conductor.outbox.get(who.name, f"{wanted}-{name}")
         if order is None:
             if name in self.conductor.store:
                 return Letter("taken", {"wanted": False})
@@ -188,6 +189,8 @@ class CloudDesk:
             value = await asyncio.to_thread(self.conductor.opened, order, letter.arrays.get("message"))
         elif name.startswith("m-"):
             self.station.keeping.check_row(name, value)
+        if wanted == "sketch" and (value is None or value.shape != (len(order["of"]), order["numbers"])):
+            raise Refusal(f"{name} must be {order['numbers']} numbers of each of {len(order['of'])} models")
         if value is None or value.ndim == 0:
             raise Refusal(f"{name} must come with its numbers")
         await asyncio.to_thread(self.conductor.arrived, name, value)

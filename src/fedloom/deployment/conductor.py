@@ -26,10 +26,12 @@ from fedloom.deployment.ordering import Ordering
 from fedloom.deployment.orders import Order, Outbox
 from fedloom.deployment.recorded import in_lockstep
 from fedloom.deployment.reports import Reports
+from fedloom.deployment.secret import secret_of
 from fedloom.deployment.sight import Sight
 from fedloom.deployment.silence import Silence
 from fedloom.deployment.store import Store
 from fedloom.deployment.took import NOTHING, Took
+from fedloom.deployment.witnesses import Witnesses
 from fedloom.fleet import Snapshot
 from fedloom.methods import Method, Waiting
 from fedloom.protocol.messages import OnTheWay, Part, Send
@@ -50,6 +52,7 @@ class Conductor:
     a model is coded. bits: by the scenario, of what goes up and down of a model. layout: of the states of a client rule."""
 
     foreseen = False
+    witnessed = True
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class Conductor:
         self.clock = WallClock(journal, self.lock, self.look_around, self._noticed)
         self.ordering = Ordering(method, journal, self.names, self.outbox, self.losses, layout)
         self.reports = Reports(store, self.clock)
+        self.witnesses = Witnesses(self)
         self.measures = Measured(journal)
         up_bits, down_bits = bits or (8.0 * self.wire.up_bytes, 8.0 * self.wire.down_bytes)
         self.sight = Sight(measures=not in_lockstep(method), up_bits=up_bits, down_bits=down_bits)
@@ -126,6 +130,13 @@ class Conductor:
         self.measures.handed_down(group, predicted_s)
         return 0.0 if self.method.edge.box_s is None else self.clock.since_s()
 
+    @property
+    def secret(self) -> int:
+        return 0 if self.method.audit is None else secret_of(self.store.folder)
+
+    def true_row(self, model: Model) -> Row | None:
+        return self.witnesses.done_again(model)
+
     def seen(self, now: Snapshot, step_s: NDArray[np.float64]) -> tuple[Snapshot, NDArray[np.float64]]:
         return self.sight.seen(now, step_s)
 
@@ -162,7 +173,7 @@ class Conductor:
                         self.names.done(naming.own(order["name"]))
                     sick = (naming.first_step(order["name"]),) if failed and not_finite(failed) else ()
                     self.clock.happened(Left((client,), sick) if failed else Delivered((client,), (ticket,)))
-                case "merge" | "hold" | "report":
+                case "merge" | "hold" | "report" | "alter":
                     if order["do"] != "report":
                         self.journal.confirms(order_id)
                     if took.fetched is None and took.sent is None:
@@ -170,6 +181,8 @@ class Conductor:
                     else:
                         self.journal.moves(node, took)
                     if order["do"] == "merge":
+                        self.ordering.merged(order)
+                    elif order["do"] == "alter":
                         self.names.done(order["name"])
                     elif order["do"] == "report":
                         self.ordering.reported(order["name"])

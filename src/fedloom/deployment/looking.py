@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedloom.deployment.book import of_cloud, settled
+from fedloom.simulator.auditing import Sketched
 from fedloom.simulator.book import Model
 from fedloom.simulator.result import Checkpoint
 
@@ -21,6 +22,8 @@ class Looking:
     def __init__(self, conductor: "Conductor") -> None:
         self._conductor = conductor
         self.on_wave: Callable[[], None] | None = None
+        self.on_look: Callable[[], None] | None = None
+        self.up_to_date = True
         self.wall_s = self.call_s = 0.0  # nothing is trained here
         self.batches: list[int] = []
         self.resume: Checkpoint | None = None
@@ -31,20 +34,29 @@ class Looking:
         before = time.perf_counter()
         self.restore()  # what is looked at now, the life before had not
         conductor = self._conductor
+        others = [model for model in models if not isinstance(model.rule, Sketched)]
+        conductor.witnesses.ask([model for model in models if isinstance(model.rule, Sketched)])
         with conductor.lock:
-            for model in models:
+            for model in others:
                 if self._name(model):
                     conductor.clock.insist(partial(conductor.names.row, model))
             conductor.ordering.waves.looked()
             self._sweep()
         self.wall_s += time.perf_counter() - before
 
+    def wait(self, models: list[Model]) -> None:
+        """As `compute`: what can be known here is."""
+        self.compute(models)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
     def mark(self, models: list[Model]) -> None:
         """The life before had looked at these, and kept them."""
         conductor = self._conductor
         with conductor.lock:
             for model in models:
-                if self._name(model):
+                if isinstance(model.rule, Sketched) or self._name(model):
                     settled(model)
             conductor.ordering.waves.looked()
 
@@ -63,10 +75,15 @@ class Looking:
     def _name(self, model: Model) -> bool:
         """Names a model if the cloud makes it; whether that is so."""
         names = self._conductor.names
-        if names.is_kept(model) or not of_cloud(model, names.known):
+        if names.is_kept(model) or not of_cloud(model, names.known) or self._is_elsewhere(model):
             return False
         names.of(model)
         return True
+
+    def _is_elsewhere(self, model: Model) -> bool:
+        """A station makes it, and was not asked for it: a hostile one keeps what it may send again."""
+        names = self._conductor.names
+        return names.missing(model) == [names.known(model)]
 
     def _sweep(self) -> None:
         """Drop what nobody has needed since the last time: the checkpoint of then does not need it either."""

@@ -6,6 +6,7 @@ u-7-40, s-7-40             what client 7 has trained beginning with its local st
 c-7-40, r-7-40             the message that it sends of u-7-40 where models are coded, and what is left over of it
 o-7-40                     the client's own states after that job, if the method has a client rule with state
 f-2-7                      the feature of client 7 in the second collection
+a-3-7                      what client 7 says in the third audit
 """
 
 import re
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 CLOUD = "cloud"
 ROLES = ("cloud", "edge", "device")
 _NODE = re.compile(r"cloud|(edge|device)-(0|[1-9][0-9]{0,8})")
-_VALUE = re.compile(r"m-[0-9]{1,15}|[uscro]-[0-9]{1,9}-[0-9]{1,15}|f-[0-9]{1,9}-[0-9]{1,9}")
+_VALUE = re.compile(r"m-[0-9]{1,15}|[uscro]-[0-9]{1,9}-[0-9]{1,15}|[fa]-[0-9]{1,9}-[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,11 @@ def feature(collection: int, client: int) -> str:
     return f"f-{collection}-{client}"
 
 
+def word(audit: int, client: int) -> str:
+    """What a client says in an audit."""
+    return f"a-{audit}-{client}"
+
+
 def is_value(name: str) -> bool:
     return _VALUE.fullmatch(name) is not None
 
@@ -110,7 +116,7 @@ def is_model(value: str) -> bool:
 def owner(value: str) -> int | None:
     """The client that alone may send a value; None for models."""
     kind, *numbers = value.split("-")
-    return None if kind == "m" else int(numbers[1] if kind == "f" else numbers[0])
+    return None if kind == "m" else int(numbers[1] if kind in "fa" else numbers[0])
 
 
 def first_step(value: str) -> int:

@@ -4,6 +4,8 @@ train     a device: begin with this recipe, so many steps; send the update to th
 deliver   a device: send an update that you have to this station, too
 feature   a device: compute what the method wants to know, and send it to the cloud
 merge     a station: make this model of these updates and models
+sketch    a device: send the cloud random sums of what you sent and were shown
+alter     a hostile station: make this model, which you send in the place of another
 hold      a station: fetch this model from this node, for your devices
 report    a station: send this model to the cloud
 """

@@ -53,7 +53,8 @@ class RecordedClock:
 class Recorded:
     """A carrier (fedloom.simulator.carrying) that lets happen what is recorded in a journal, and trains here."""
 
-    foreseen = False
+    foreseen = witnessed = False
+    secret = 0
 
     def __init__(self, method: Method, journal: Path, identity: str, *, up_bits: float, down_bits: float) -> None:
         self._journal = Journal(journal, identity)
@@ -80,6 +81,9 @@ class Recorded:
 
     def takes_s(self, group: int, predicted_s: float) -> float:
         return self.clock.since_s() if self._boxed else 0.0
+
+    def true_row(self, model: Model) -> NDArray[np.float32] | None:
+        return model.row
 
     def seen(self, now: Snapshot, step_s: NDArray[np.float64]) -> tuple[Snapshot, NDArray[np.float64]]:
         return self._sight.seen(now, step_s)

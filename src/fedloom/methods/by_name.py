@@ -5,8 +5,8 @@ way in front, and `feedback` may be false: "hhfl:max_links=2:up=topk:up.share=0.
 fl.Waiting: "hhfl:quorum=0.5". `rule` names a client rule with state, whose options have the name in front as those of codecs
 have: "hhfl:rule=ditto:rule.pull=0.5"; `merge_edge` and `merge_cloud` a robust rule in the place of the mean there:
 "hhfl:merge_edge=trimmed_mean:merge_edge.share=0.2"; `private` who adds the noise that protects clients, client or edge:
-"hhfl:private=edge:private.clip=1.0:private.noise=0.5". `by_steps` divides what clients changed by their steps:
-"csahfl:by_steps=true".
+"hhfl:private=edge:private.clip=1.0:private.noise=0.5"; `audit` how aggregators are checked:
+"ltc:audit=recompute:audit.share=0.5". `by_steps` divides what clients changed by their steps: "csahfl:by_steps=true".
 """
 
 from collections.abc import Callable, Sequence
@@ -25,6 +25,7 @@ NAMED = {
     "merge_edge": ("merge", "merge_edge=trimmed_mean"),
     "merge_cloud": ("merge", "merge_cloud=trimmed_mean"),
     "private": ("level of privacy", "private=client"),
+    "audit": ("audit", "audit=sketch"),
 }  # parts that are given by name: what they are, and how one is written
 
 

@@ -18,6 +18,7 @@ from fedloom.gate import options
 from fedloom.grouping import Need, Topology, View
 from fedloom.grouping.view import FEATURES
 from fedloom.mixing import by_steps, cloud_screened, mean_of_aggregators, screened
+from fedloom.mixing.audit import AUDITS, Audit, Sketch
 from fedloom.mixing.merges import ByRows, CloudLinear, Linear, MergeCloud, MergeEdge, Rows
 from fedloom.mixing.private_mean import PrivateMean, private_mean
 from fedloom.mixing.robust.by_name import cloud_by_name, edge_by_name
@@ -46,6 +47,8 @@ class Grouping:
     """Seconds it takes to collect a feature for grouping, if not what computing and sending take."""
     keep_progress: bool = True
     """Clients that trained for a feature go on from there in the first edge round."""
+    remember_liars: bool = False
+    """Who was once suspected of false reports about links stays so in all later cloud rounds."""
 
     def __post_init__(self) -> None:
         _check.one_of("when", self.when, WHEN)
@@ -182,6 +185,8 @@ class Method:
     """How long, and for how many, real devices and servers are waited for."""
     coding: Coding = Coding()  # noqa: RUF009
     """What is sent of a model, up and down; by default all of it."""
+    audit: Audit | None = None
+    """How edge servers and heads are checked: `Sketch`, or `Recompute`; by default they are believed."""
 
     def __post_init__(self) -> None:
         if self.group.feature_s is not None and not self.needs & set(FEATURES.values()):
@@ -199,6 +204,25 @@ class Method:
                 f"{self.name} allots edge rounds, and its edge has a number or schedule of its own (rounds); leave one of them "
                 "out"
             )
+        if self.audit is not None and (reason := self._unseen(self.audit)):
+            raise ValueError(f"{self.name} cannot be audited by {type(self.audit).__name__.lower()}: {reason}")
+
+    def _unseen(self, audit: Audit) -> str | None:
+        """Why an audit cannot check what aggregators do; None if it can."""
+        rule = self.merge_edge
+        if not self.cloud.exists:
+            return "it is the cloud who checks, and there is none"
+        if isinstance(rule, ByRows) and isinstance(rule.rule, PrivateMean):
+            return "noise of aggregators protects clients from the cloud, and a check would show it what they sent"
+        if not isinstance(audit, Sketch):
+            return None
+        if isinstance(rule, ByRows) or rule.then is not None:
+            return "sketches see sums, and its aggregators do more than add up; take audit=recompute"
+        if self.coding.codes_down or self.coding.codes_reports:
+            return "what aggregators send is rounded by more than sketches allow; take audit=recompute"
+        if self.local.rule is not None and any(state.shared for state in self.local.rule.states):
+            return f"shared states of {self.local.rule} are not just added up; take audit=recompute"
+        return None
 
     @property
     def protects(self) -> bool:
@@ -219,13 +243,15 @@ class Method:
         clients changed is divided by their local steps before it is merged (fedloom.mixing.nova). `private`: who adds noise,
         client or edge, and how much: Gaussian(clip=1.0, noise=1.0), PrivateMean(...), or as text, "client:noise=0.5". `screen`:
         what is looked at before updates, and reports, are merged (fedloom.mixing.Screen); it goes with the merges that the method
-        has then."""
+        has then. `audit`: how aggregators are checked, Sketch(), Recompute(), or as text, "recompute:share=0.5"."""
         if "group" in parts and not isinstance(parts["group"], Grouping):
             parts["group"] = replace(self.group, rule=parts["group"])
         if isinstance(parts.get("merge_edge"), str):
             parts["merge_edge"] = edge_by_name(parts["merge_edge"], self.merge_edge)
         if isinstance(parts.get("merge_cloud"), str):
             parts["merge_cloud"] = cloud_by_name(parts["merge_cloud"], self.merge_cloud)
+        if isinstance(parts.get("audit"), str):
+            parts["audit"] = options.make(parts["audit"], AUDITS, "audit")
         if "private" in parts:
             how = parts.pop("private")
             mechanism = options.make(how, PRIVATE, "level of privacy") if isinstance(how, str) else how

@@ -61,8 +61,9 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str, *, fl
         "measures": checkpoint.measures,
         "decisions": {g: _pack(decision) for g, decision in checkpoint.decisions.items()},
         "scores": checkpoint.scores,
-    } | ({"own_at": checkpoint.own_at} if checkpoint.own_at else {})
+    } | ({"own_at": checkpoint.own_at, "own_width": checkpoint.own_width} if checkpoint.own_at else {})
     state |= {"sick": checkpoint.sick} if checkpoint.sick else {}
+    state |= {"verdicts": checkpoint.verdicts} if checkpoint.verdicts else {}
     text = json.dumps(state)
     # one entry: several would be written in any order, and the same run writes the same bytes
     content = save(arrays, metadata={"state": json.dumps({"sha256": _digest(text, arrays), "state": text})})
@@ -110,6 +111,7 @@ def checkpoint_files(folder: Path) -> list[Path]:
 def read_checkpoint(path: Path, identity: str) -> "Checkpoint":
     """The checkpoint in a file; Unbelievable if it is damaged or not of the run with this identity."""
     from fedloom.simulator import Checkpoint
+    from fedloom.simulator.trails import Verdict
 
     state, arrays = open_checkpoint(path, identity)
     try:
@@ -119,12 +121,14 @@ def read_checkpoint(path: Path, identity: str) -> "Checkpoint":
             models=arrays["models"],
             decisions={int(g): _unpack(packed) for g, packed in state["decisions"].items()},
             scores={int(n): score for n, score in state["scores"].items()},
+            verdicts={int(n): [Verdict(*one) for one in some] for n, some in state.get("verdicts", {}).items()},
             looks=state["looks"],
             waves=state["waves"],
             sums=dict(zip(state["sums"], arrays["sums"])) if state["sums"] else {},
             last_row=arrays.get("last_row"),
             own=arrays.get("own", np.zeros((0, 0), dtype=np.float32)),
             own_at=state.get("own_at", []),
+            own_width=state.get("own_width", []),
             sick=[(str(who), int(k), int(n), str(cause)) for who, k, n, cause in state.get("sick", [])],
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, MemoryError) as error:

@@ -24,7 +24,9 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
     measures = simulation.measures
     best = max(measures, key=lambda m: m.get("accuracy", -m.get("loss", math.inf)))
     ledger, sick = simulation.federation.ledger, simulation.federation.held.sick
-    left_out = {} if not sick else {"rejected": sick.counts}
+    left_out: dict[str, Any] = {} if not sick else {"rejected": sick.counts}
+    if simulation.method.audit is not None:
+        left_out["found"] = [f"{kind} {host}" for kind, host in simulation.federation.auditing.found]
     return {
         "final": measures[-1],
         "best": best,
@@ -35,7 +37,7 @@ def summarise(simulation: "Simulation", wall_s: float, resumed: bool) -> dict[st
         "engine_s": simulation.engine_s,
         "jobs_per_batch": float(np.mean(simulation.batches)) if simulation.batches else None,
         "resumed": resumed,
-        "warnings": [*simulation.warnings, *rejections(sick)],
+        "warnings": [*simulation.warnings, *rejections(sick), *convictions(simulation)],
         **_privacy(simulation),
     } | left_out
 
@@ -63,6 +65,14 @@ def rejections(sick: "Sick | None") -> list[str]:
     more = f" and {len(senders) - MOST_SENDERS} more" if len(senders) > MOST_SENDERS else ""
     causes = ", ".join(f"{n} {cause}" for cause, n in sick.counts.items())
     return [f"{len(sick)} updates were left out ({causes}), sent by {shown}{more}"]
+
+
+def convictions(simulation: "Simulation") -> list[str]:
+    """A sentence on aggregators that were found to lie, if any were."""
+    found = [f"{kind} {host}" for kind, host in simulation.federation.auditing.found]
+    if not found:
+        return []
+    return [f"audits found that {len(found)} sent what they had not merged, and left them out: {', '.join(found)}"]
 
 
 def _topology(simulation: "Simulation", place: "Place") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from fedloom.methods import Method
 from fedloom.protocol import Edge, Federation
 from fedloom.protocol.messages import Report
 from fedloom.simulator.air import Air
+from fedloom.simulator.auditing import Auditing
 from fedloom.simulator.carrying import Carrier
 from fedloom.simulator.clock import Fetched, Happening, Reporting
 from fedloom.simulator.errands import spend_for_heads
@@ -38,15 +39,17 @@ class Backhaul:
         held: Held,
         ledger: Ledger,
         air: Air | None,
+        auditing: Auditing,
         outages: Outages | None = None,
     ) -> None:
+        self._auditing = auditing
         self._cloud, self._machines, self._carrier, self._clock = method.cloud, machines, carrier, carrier.clock
         self._held, self._ledger, self._air, self._outages = held, ledger, air, outages
         self._n_bytes = {"up": world.up_bytes, "down": world.down_bytes}  # of a model
         self._answered: dict[int, int | None] = {}  # by group, the order that its last report answers
         self._queued: dict[
-            int, tuple[float, float]
-        ] = {}  # groups whose reports wait: since when, seconds of the upload
+            int, tuple[float, float, float]
+        ] = {}  # groups whose reports wait: since when, seconds of the upload, and those that it is checked for
 
     def fetch(self, edge: Edge, scene: Scene) -> float | None:
         """The aggregators of a group get their models from the cloud; returns the seconds it takes. None: in air that is shared,
@@ -64,6 +67,7 @@ class Backhaul:
         """A group sends its models to the cloud; where reports share the air, when all are ready to."""
         cloud = self._cloud
         upload_s = self._send(scene.exchange.cloud_up, action.aggregators, scene) if cloud.exists else 0.0
+        checked_s = self._auditing.waits_s(action.aggregators.tolist(), scene)
         topology, mine = self._machines.topology, self._machines.edges[action.group].aggregators
         models = [self._held.post(n) for n in mine.tolist()]
         if self._carrier.reported(action.group, topology.host[mine].tolist(), models, topology.kind, action.at_s):
@@ -73,28 +77,29 @@ class Backhaul:
             return  # it is under way, and has lost its aggregators since: that is what the cloud will see of it
         self._answered[action.group] = order
         if cloud.exists and self._on_air(
-            scene.exchange.cloud_up, action.aggregators, action.at_s, Reporting(action.group)
+            scene.exchange.cloud_up, action.aggregators, action.at_s, Reporting(action.group), checked_s
         ):
             return
         if cloud.uplink is None:
-            self._clock.foresee(action.at_s + upload_s, Reporting(action.group))
+            self._clock.foresee(action.at_s + upload_s + checked_s, Reporting(action.group))
             return
-        self._queued[action.group] = action.at_s, upload_s
+        self._queued[action.group] = action.at_s, upload_s, checked_s
         if len(self._queued) == self._machines.cloud.due:
-            ready_s, up_s = (np.array(column) for column in zip(*self._queued.values()))
-            for i, arrives_s in zip(self._queued, cloud.uplink(ready_s, up_s).tolist()):
+            ready_s, up_s, after_s = (np.array(column) for column in zip(*self._queued.values()))
+            for i, arrives_s in zip(self._queued, (cloud.uplink(ready_s, up_s) + after_s).tolist()):
                 self._clock.foresee(max(self._clock.now_s, arrives_s), Reporting(i))
             self._queued = {}
 
-    def _on_air(self, way: Way, aggregators: Ints, at_s: float, told: Happening) -> bool:
-        """Send models in the fleet's air if that is shared on the way, and tell when all are there; whether it is."""
+    def _on_air(self, way: Way, aggregators: Ints, at_s: float, told: Happening, later_s: float = 0.0) -> bool:
+        """Send models in the fleet's air if that is shared on the way, and tell when all are there, or so much later; whether it
+        is."""
         if self._air is None or not self._air.is_shared(way):
             return False
-        self._air.travel_together(way, aggregators.tolist(), at_s, partial(self._tell, told))
+        self._air.travel_together(way, aggregators.tolist(), at_s, partial(self._tell, told, later_s))
         return True
 
-    def _tell(self, told: Happening, at_s: float) -> None:
-        self._clock.foresee(at_s, told)
+    def _tell(self, told: Happening, later_s: float, at_s: float) -> None:
+        self._clock.foresee(at_s + later_s, told)
 
     def _send(self, way: Way, aggregators: Ints, scene: Scene) -> float:
         """Send the models of these aggregators; returns the seconds: those of one host go one after the other."""

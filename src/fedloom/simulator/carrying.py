@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedloom.fleet import Snapshot
 from fedloom.protocol.messages import OnTheWay, Part, Send
 from fedloom.simulator.air import Air
-from fedloom.simulator.book import Model, settle
+from fedloom.simulator.book import Model, Row, settle
 from fedloom.simulator.clock import Arrival, Clock, Timepiece
 from fedloom.simulator.computing import Computing
 from fedloom.simulator.features import Features, Layers
@@ -43,8 +43,13 @@ class Computes(Protocol):
     call_s: float
     batches: list[int]
     on_wave: Callable[[], None] | None
+    on_look: Callable[[], None] | None
     resume: Checkpoint | None
 
+    @property
+    def up_to_date(self) -> bool: ...
+    def wait(self, models: list[Model]) -> None: ...
+    def flush(self) -> None: ...
     def compute(self, models: list[Model]) -> None: ...
     def mark(self, models: list[Model]) -> None: ...
     def restore(self) -> None: ...
@@ -57,12 +62,19 @@ class Carrier(Protocol):
     sent: clients go to work; what the edge is told of it. merged: an aggregator has a new model in place of the one before, and
     that is its recipe. reported: a group sends the models of these aggregators to the cloud, not before at_s; whether the
     carrier itself tells when they are there. takes_s: how long a group's models from the cloud, which are predicted to take
-    so long, hold up what follows. seen: what the server knows of the fleet when it groups clients, links and seconds a step
-    (K,), where the fleet predicts these. known: the run that is gone on with had looked at a model.
+    so long, hold up what follows. secret: mixed into keys that nobody may guess. witnessed: what members were shown is known from
+    what they say. true_row: of a model that an aggregator should have, not from what it says of it; None if that cannot be known.
+    seen: what the server knows of the fleet when it groups clients, links and seconds a step (K,), where the fleet predicts
+    these. known: the run that is gone on with had looked at a model.
     """
 
     @property
     def foreseen(self) -> bool: ...
+    @property
+    def witnessed(self) -> bool: ...
+    @property
+    def secret(self) -> int: ...
+    def true_row(self, model: Model) -> Row | None: ...
     @property
     def clock(self) -> Timepiece: ...
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay: ...
@@ -78,6 +90,8 @@ class Carrier(Protocol):
 class Imagined:
     """Nothing is carried out: all happens when the fleet predicts it. at_once: every arrival is an event of its own. air: if it
     is shared; gathers: see `send_on_air`."""
+
+    witnessed, secret = False, 0
 
     def __init__(self, at_once: bool, air: Air | None = None, *, gathers: bool = False) -> None:
         self.clock: Timepiece = Clock() if air is None else air.clock
@@ -105,6 +119,9 @@ class Imagined:
 
     def takes_s(self, group: int, predicted_s: float) -> float:
         return predicted_s
+
+    def true_row(self, model: Model) -> Row | None:
+        return model.row
 
     def seen(self, now: Snapshot, step_s: Floats) -> tuple[Snapshot, Floats]:
         return now, step_s

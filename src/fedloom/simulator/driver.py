@@ -40,6 +40,7 @@ from fedloom.protocol.messages import (
 from fedloom.protocol.terms import TIE
 from fedloom.simulator.agenda import Agenda
 from fedloom.simulator.air import Air
+from fedloom.simulator.auditing import Auditing
 from fedloom.simulator.backhaul import Backhaul
 from fedloom.simulator.book import Model
 from fedloom.simulator.carrying import Carrier, Collects, Imagined
@@ -71,6 +72,7 @@ from fedloom.simulator.scene import Scene, Scenes, has_moved
 from fedloom.simulator.scores import Scores
 from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.told import state_of
+from fedloom.simulator.trails import Verdict
 from fedloom.simulator.vigil import Vigil
 from fedloom.simulator.world import CloudRound, Decision, World
 
@@ -80,7 +82,8 @@ class Driver:
 
     decisions: groupings by cloud round that depended on features; scores: accuracies of the cloud's model on samples that no
     client has, by the number of cloud merges, which a bound on staleness goes by; what is given at the start is not made or
-    measured again. score measures one. look_every: yield also between cloud rounds, every so many edge rounds; keep_devices: keep
+    measured again. score measures one. verdicts: on the aggregators' reports, likewise; compute: models that have to be looked at
+    for these. look_every: yield also between cloud rounds, every so many edge rounds; keep_devices: keep
     the last model of every device; keep_timeline: keep what each client did when. carrier: who carries out what is decided; by
     default nobody, and all happens as predicted.
     """
@@ -99,6 +102,8 @@ class Driver:
         keep_devices: bool = False,
         keep_timeline: bool = True,
         carrier: Carrier | None = None,
+        verdicts: Mapping[int, Sequence[Verdict]] | None = None,
+        compute: Callable[[list[Model]], None] | None = None,
     ) -> None:
         self.method, self.world = method, world
         wander = world.fleet.moves == "edge-round" or world.fleet.in_time
@@ -135,7 +140,13 @@ class Driver:
         self._opens: dict[int, float] = {}  # by group, when it opens its next round
         self._looks = Looks(self.machines, self.held, look_every)
         self.agenda = Agenda(method, world, self.held)
-        self.backhaul = Backhaul(method, world, self.machines, self.carrier, self.held, self.ledger, air, outages)
+        absent = self._faults.absent
+        self.auditing = Auditing(
+            method, world, self.machines, self.held, self.ledger, absent, self.carrier, outages, compute, verdicts
+        )
+        self.backhaul = Backhaul(
+            method, world, self.machines, self.carrier, self.held, self.ledger, air, self.auditing, outages
+        )
         self._begun: dict[int, Begin] = {}  # by group, what it is told when it has fetched the cloud's model
         self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
@@ -161,9 +172,9 @@ class Driver:
                 self._perform(self.method.cloud.finish(machines.cloud))
             g += 1
             over = self.agenda.is_over(g, n_rounds) or self.deserted
-            state = state_of(self, g, max(edge.n_rounds for edge in machines.edges), self.held.model)
-            noise_std = self.held.merged_noise(self.scenes.now)
-            yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=noise_std)
+            costs, noise_std = self.ledger.by_aggregator(), self.held.merged_noise(self.scenes.now)
+            n_rounds_of_all = max(edge.n_rounds for edge in machines.edges)
+            yield state_of(self, g, n_rounds_of_all, self.held.model, last=over, costs=costs, noise_std=noise_std)
 
     def _begin(self, g: int) -> None:
         """Cloud round g begins."""
@@ -279,6 +290,7 @@ class Driver:
                 case Down(i):
                     self._hand_down(self.machines.edges[i])
                 case CloudMerge():
+                    self.clock.spend(self.auditing.judge(self.machines.cloud.version, self.scenes.now))
                     self.held.merge_cloud(action)
                 case Score(version):
                     accuracy, cloud = self._scores.of(version), self.machines.cloud
@@ -329,7 +341,8 @@ class Driver:
         self.regrouping.begin_cloud_round()
         index = machines.next_index()
         changed, follow = self._faults.absent.begin_cloud_round(), bool(machines.edges) and self.scenes.base.follow
-        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup
+        found = changed and self._faults.absent.heads_banned(self.scenes.base)
+        due = before is None or when == "cloud-round" or g == self.method.cloud.warmup or found
         now = self._snapshot = self._vigil.snapshot(g, index, anybody=due or (when == "moved" and not follow))
         now_s = self.clock.now_s  # features take time, and the cloud round is as it was before
         moved = has_moved(before, now)

@@ -36,11 +36,13 @@ def clocked(ledger: Ledger, state: CloudRound | None) -> Measures:
     }
     if state is not None and state.sick:  # nothing to tell otherwise
         measures["rejected"] = len(state.sick)
+    if state is not None and state.found is not None:
+        measures["found"] = state.found
     if state is not None and state.s_max is not None:
         measures["staleness_bound"] = state.s_max
     if state is not None and state.uncovered is not None:
         measures["uncovered"] = state.uncovered
-    return measures | (dict(state.failures) if state else {})
+    return measures | (dict(state.failures) | dict(state.masks) if state else {})
 
 
 class Evaluation:

@@ -93,7 +93,7 @@ class Faults:
         """The snapshot to group clients by, and the grouping that stays if those who are there are too few for it. Without silent
         heads and, if they are grouped anew in every cloud round, without those who are down; the first grouping is of all."""
         if self.presence is None or self._method.group.when != "cloud-round" or not self._machines.edges:
-            return self.absent.leave_out(now), None
+            return self.absent.leave_out(now), self._scenes.base if self.absent.banned else None
         return self.absent.leave_out(now, self.presence.absent), self._scenes.base
 
     def _leave(self, clients: Ints, jobs: Sequence[Flight]) -> None:

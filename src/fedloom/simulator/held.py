@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 
 from fedloom.grouping import Topology
 from fedloom.methods import Method
-from fedloom.mixing import CloudWeights, Reports
+from fedloom.mixing import ByRows, CloudByRows, CloudWeights, Reports
+from fedloom.mixing.audit import Sketch
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
+from fedloom.simulator import standing
 from fedloom.simulator.altering import TO_MEMBERS, Altering, note_sick
-from fedloom.simulator.book import Dispatch, Model, Row, combine, derive
-from fedloom.simulator.cloud_merge import Told, left_out_of
+from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
+from fedloom.simulator.cloud_merge import Told, judged, left_out_of
 from fedloom.simulator.cloud_merge import merged as merged_at_cloud
 from fedloom.simulator.edge_merge import by_rows, by_weights, weights_now
 from fedloom.simulator.link_noise import noisy, occasion
@@ -31,6 +33,7 @@ from fedloom.simulator.sick import NOT_FINITE, Sick, Update
 from fedloom.simulator.spending import Spending
 from fedloom.simulator.states import States
 from fedloom.simulator.timeline import Sent
+from fedloom.simulator.trails import Claim, Trails
 from fedloom.simulator.world import World
 
 Ints = NDArray[np.int64]
@@ -55,9 +58,10 @@ class Errand:
 class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
-    the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. states: of a client rule. spending: what clients have given away. sick: updates that are left out, if any may
-    be. altering: what hostile participants send. handed: by aggregator, what the cloud sent it, if the cloud has to remember."""
+    the aggregators' models in the cloud's, with their weights. moments: of server optimisers. standing: what is remembered of
+    senders. sending: what arrives of models that are coded. states: of a client rule. spending: what clients have given away.
+    sick: updates that are left out, if any may be. altering: what hostile participants send. handed: by aggregator, what the
+    cloud sent it, if the cloud has to remember. trails: what aggregators did, for those who check them."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -69,12 +73,14 @@ class Held:
         self.own: dict[int, Model] = {}
         self.merged: list[tuple[Model, float]] = []
         self.moments = Moments(method, first, world.trainable)
+        self.standing = standing.Standing(max(len(world.n_samples), world.fleet.n_cells))
         self.sending = Sending(method.coding, world.seed, world.coded)
         self.sick = Sick() if world.drop_sick else None
         self.states = States(world.layout, self.sick)
         self.spending = Spending(method, len(world.n_samples))
         self.altering = Altering(world, self.sick)
         self.roots = Roots(world, self.sick)
+        self.trails = Trails(keeps=isinstance(method.audit, Sketch))
         self.handed: dict[int, Model] = {}
         self._posted: dict[int, tuple[Model, Model]] = {}  # by aggregator, a report under way, and what arrives of it
         self._told: dict[int, Update] = {}  # by aggregator, its last report
@@ -98,8 +104,8 @@ class Held:
         reports = [self._posted[n][1] for n in sorted(self._posted)]
         if self.altering.reports:
             reports += [self._out[n][1] for n in sorted(self._out)] + [self._given[n] for n in sorted(self._given)]
-        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.kept, *reports]
-        others = [*self.moments.live, *coded, *owned, *self.states.live]
+        coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.kept, *reports, *self.trails.live]
+        others = [*self.moments.live, *self.standing.live, *coded, *owned, *self.states.live]
         return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *others]
 
     @property
@@ -119,6 +125,7 @@ class Held:
             self.sending.forget_aggregators()
             self.handed, self._posted = {}, {}
             self._given, self._out = dict(enumerate(self.edges)), {}
+            self.trails.forget()
         self.reported, self._told = [self.model] * n, {}
 
     def follow(self, topology: Topology) -> None:
@@ -151,6 +158,8 @@ class Held:
             self.edges[n] = self._given[n] = sent.get((host, model), model)
             if self._over_backhaul and self.sending.coding.codes_reports:
                 self.handed[n] = self.edges[n]
+            if self._over_backhaul and self._method.audit is not None:
+                self.trails.begin(n, self.edges[n])
 
     @property
     def _over_backhaul(self) -> bool:
@@ -185,10 +194,10 @@ class Held:
         share one. from_own: it is what they trained last, which their aggregators know."""
         if from_own:
             return self._trained_last(clients, scene, trip)
-        if not (self.sending.coding.codes_down or self.altering.reports):
+        if not (self.sending.coding.codes_down or self.altering.reports or self._method.audit):
             return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
         senders = sorted({n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]})
-        sent = {n: self.sending.down(FETCH, n, self._shown(n)) for n in senders}
+        sent = {n: self._show(n, clients, scene) for n in senders}
         models, which = [_mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
         for j in np.flatnonzero(~scene.exchange.client_down.carried(clients)).tolist():  # heads have their own models
             models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
@@ -253,10 +262,15 @@ class Held:
         after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
         steps = max(old.steps, after)
         self.spending.merged(part.arrivals, part.weights)
+        self.trails.merged(part)
         if part.weights is None:
             worked = 0 if part.arrivals.steps is None else int(np.median(part.arrivals.steps))
             reference = self.roots.reference(self._method.merge_edge, old, worked)
-            merged = by_rows(self._method.merge_edge, old, part, steps, self.sick, reference)
+            rule, host = self._method.merge_edge, (self.topology.kind, int(self.topology.host[n]))
+            before = self.standing.before(host) if isinstance(rule, ByRows) and rule.remember is not None else None
+            merged, scores = by_rows(rule, old, part, steps, self.sick, reference, before)
+            if scores is not None:
+                self.standing.note(host, scores)
             merged = self.states.slowed(old, merged, part.arrivals)
             self.edges[n] = self.moments.stepped(n, old, merged)
             return
@@ -265,7 +279,7 @@ class Held:
             client = part.arrivals.client
             when, noise_std = np.concatenate([occasion(f) for f in flights]), scene.noise_std[client]
             counted = weights_now(self._method.merge_edge, part, self.sick)
-            merged = noisy(self._world, merged, lambda: counted() * noise_std, client, when)
+            merged = noisy(self._world, merged, lambda: counted().model * noise_std, client, when)
         self.edges[n] = self.moments.stepped(n, old, self.states.slowed(old, merged, part.arrivals))
 
     def post(self, n: int) -> Model:
@@ -286,10 +300,15 @@ class Held:
             self._out[n] = self.edges[n], told, update
         return self._out[n][1:]
 
-    def _shown(self, n: int) -> Model:
-        """What aggregator n shows its members of its model."""
-        update = self._next(n, "members")
-        return self.altering.from_aggregator("members", update, self.edges[n], self._given[n], self.cloud_round)
+    def _show(self, n: int, clients: Ints, scene: Scene) -> Model:
+        """What those of the clients (m,) get who are members of aggregator n, when it shows them its model."""
+        update, model = self._next(n, "members"), self.edges[n]
+        shown = self.altering.from_aggregator("members", update, model, self._given[n], self.cloud_round)
+        sent = self.sending.down(FETCH, n, shown)
+        true = sent if shown is model else model if sent is shown else derive([model], _rule_of(sent), model.steps)
+        far = clients[scene.topology.cover[n, clients] & scene.exchange.client_down.carried(clients)]
+        self.trails.shown(n, Claim(sent, true, clients=tuple(far.tolist())))
+        return sent
 
     def _next(self, n: int, to: str) -> Update:
         who = self.topology.kind + (TO_MEMBERS if to == "members" else ""), int(self.topology.host[n])
@@ -298,15 +317,20 @@ class Held:
 
     def report(self, n: int, scene: Scene, version: int) -> None:
         """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link."""
-        model, (_, update) = self.post(n), self._telling(n)
+        posted, (told, update) = self.post(n), self._telling(n)
         self._posted.pop(n, None)
         self._out.pop(n, None)
+        model, noise_std = posted, 0.0
         if scene.noise_std is not None and self.topology.kind == "head" and self._method.cloud.exists:
             head = self.topology.host[[n]]
             std = scene.noise_std[[n]]
-            model = noisy(self._world, model, lambda: std, head, np.array([[version, 0]]))
+            model, noise_std = noisy(self._world, model, lambda: std, head, np.array([[version, 0]])), float(std[0])
         self.reported[n] = model
         self._told[n] = update
+        true = self.edges[n]
+        self.trails.told(
+            n, update, Claim(model, posted if told is true else true, noise_std) if noise_std else Claim(told, true)
+        )
 
     def merge_cloud(self, action: CloudMerge) -> None:
         """The new model of the cloud, and of clusters."""
@@ -314,11 +338,18 @@ class Held:
         rule = self._method.merge_cloud
         periods = self._world.periods
         reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
-        merged = merged_at_cloud(rule, action.reports, action.weights, self.model, self.reported, told, reference)
-        edge = action.weights.edge
+        reports, weights = told.believed(rule, action.reports, action.weights)
+        scores = self._judged(reports, self.reported, told)
+        merged = merged_at_cloud(
+            rule, reports, weights, self.model, self.reported, told, reference, scores and scores[1]
+        )
+        if scores is not None:
+            self.standing.note(standing.CLOUD, scores[0])
+        edge = weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
-        self.clusters = self.clusters_of(self.reported, edge, self.edges, told)
+        held = [self._given[n] if lies else self.edges[n] for n, lies in enumerate(told.lies.tolist())]
+        self.clusters = self.clusters_of(self.reported, edge, held, told)
         self.model = self.moments.stepped(CLOUD, self.model, merged)
 
     def at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
@@ -326,8 +357,16 @@ class Held:
         told = Told([None] * len(models), None)
         rule, periods = self._method.merge_cloud, self._world.periods
         reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
-        merged = merged_at_cloud(rule, reports, weights, self.model, models, told, reference)
+        scores = self._judged(reports, models, told)
+        merged = merged_at_cloud(rule, reports, weights, self.model, models, told, reference, scores and scores[1])
         return self.moments.would(CLOUD, self.model, merged)
+
+    def _judged(self, reports: Reports, models: list[Model], told: Told) -> tuple[Model, Model] | None:
+        """What the cloud thinks of hosts with these reports, and of the aggregators (N,); None if it does not remember."""
+        rule, before = self._method.merge_cloud, self.standing.before(standing.CLOUD)
+        if not isinstance(rule, CloudByRows) or rule.remember is None:
+            return None
+        return judged(rule, reports, self.model, models, told, before, self.topology.host)
 
     def clusters_of(
         self, models: list[Model], weights: Floats, held: list[Model], told: Told | None = None
@@ -337,14 +376,17 @@ class Held:
         Of a cluster that has nothing to say (weight 0) it is the one handed down to it, which all its aggregators still
         hold (N,); with a cloud that does not wait, the one it had: it may just not be its turn.
         """
-        clusters, found = self.topology.clusters, {}
+        clusters, found, waits = self.topology.clusters, {}, self._method.cloud.waits
+        if self.topology.cluster is None and (told is None or not told.doubtful):  # each is a cluster, and its own mean
+            before = held if waits else self.clusters
+            return {n: models[n] if w else before[n] for n, w in enumerate(weights.tolist())}
         for c in np.unique(clusters).tolist():
             mine = np.flatnonzero(clusters == c)
             heard = mine[weights[mine] != 0]
             if len(heard):
                 found[c] = _mean(models, weights, heard, held[mine[0]], told)
             else:
-                found[c] = held[mine[0]] if self._method.cloud.waits else self.clusters[c]
+                found[c] = held[mine[0]] if waits else self.clusters[c]
         return found
 
     def merged_noise(self, scene: Scene) -> float:
@@ -375,6 +417,12 @@ def _mean(models: list[Model], weights: Floats, heard: Ints, before: Model, told
 
     made = combine(parts(heard), [], steps=max(models[n].steps for n in heard))
     return made if told is None else left_out_of(made, models, without, told)
+
+
+def _rule_of(sent: Model) -> Recipe:
+    """What is made of a model that is sent down coded."""
+    assert sent.rule is not None
+    return sent.rule
 
 
 def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) -> Model:

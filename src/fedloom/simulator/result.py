@@ -1,5 +1,6 @@
 """What a run gives, and what it takes to go on with one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from fedloom.grouping import Topology
 from fedloom.simulator.ledger import Ledger
+from fedloom.simulator.trails import Verdict
 from fedloom.simulator.world import Decision
 
 if TYPE_CHECKING:
@@ -60,13 +62,14 @@ class Checkpoint:
     models still in use (M, P).
 
     The clock is not stored: it does not depend on the models but by groupings that were decided on features, which are
-    kept in `decisions`, and by accuracies that a bound on staleness went by, kept in `scores`; so it is run again without
-    training, which is quick.
+    kept in `decisions`, by accuracies that a bound on staleness went by, kept in `scores`, and by what audits of aggregators
+    found, kept in `verdicts`; so it is run again without training, which is quick.
 
     In the middle of a cloud round: looks, evaluations between cloud rounds since the last one; waves, batches of the training
     under way that are done (0: between cloud rounds), and the sums they gave (P,) to models that wait for more of them, by
-    their place in the book's order. last_row (P,): of the model measured last, if theory is. own (m, S): states of clients that
-    are no models, and own_at: their places among the models. sick: updates that were left out, with their causes.
+    their place in the book's order. last_row (P,): of the model measured last, if theory is. own (m, S): states that are
+    no models (of clients, scores), own_at: their places among the models, own_width: their lengths.
+    sick: updates that were left out, with their causes.
     """
 
     cloud_round: int
@@ -74,15 +77,17 @@ class Checkpoint:
     models: NDArray[np.float32]
     decisions: dict[int, Decision] = field(default_factory=dict)
     scores: dict[int, float] = field(default_factory=dict)
+    verdicts: dict[int, Sequence[Verdict]] = field(default_factory=dict)
     looks: int = 0
     waves: int = 0
     sums: dict[int, NDArray[np.float64]] = field(default_factory=dict)
     last_row: NDArray[np.float32] | None = None
     own: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     own_at: list[int] = field(default_factory=list)
+    own_width: list[int] = field(default_factory=list)
     sick: list[tuple[str, int, int, str]] = field(default_factory=list)
 
     @property
-    def moment(self) -> tuple[int, int, int, int]:
+    def moment(self) -> tuple[int, int, int, int, int]:
         """Of two checkpoints of a run, the later one has the larger."""
-        return self.cloud_round, self.looks, len(self.scores), self.waves
+        return self.cloud_round, self.looks, len(self.scores), len(self.verdicts), self.waves

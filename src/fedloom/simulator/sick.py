@@ -6,6 +6,7 @@ was before the job: with the model and the states that it was sent out with.
 
     not finite   it has values that are NaN or infinite: left out everywhere
     norm         its change is absurdly long among those that came to one aggregator (fedloom.mixing.screen): left out there
+    audit        a report of an aggregator that was found to lie (fedloom.mixing.audit): left out everywhere
 """
 
 from collections import Counter
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Update = tuple[str, int, int]
 
-NOT_FINITE, NORM = "not finite", "norm"
+NOT_FINITE, NORM, AUDIT = "not finite", "norm", "audit"
 
 
 class Sick:
@@ -32,12 +33,17 @@ class Sick:
 
     def __contains__(self, update: Update) -> bool:
         """Whether it is left out everywhere."""
-        return self._causes.get(update) == NOT_FINITE
+        return self._causes.get(update) in (NOT_FINITE, AUDIT)
 
     def add(self, update: Update, cause: str) -> None:
-        """The first cause is the one that counts, but what is not finite is no matter of length."""
-        if cause == NOT_FINITE or update not in self._causes:
+        """The first cause is the one that counts, but what is left out everywhere is no matter of length."""
+        certain = cause == AUDIT or (cause == NOT_FINITE and not self.is_found(update))
+        if certain or update not in self._causes:
             self._causes[update] = cause
+
+    def is_found(self, update: Update) -> bool:
+        """Whether it is the report of an aggregator that was found to lie."""
+        return self._causes.get(update) == AUDIT
 
     def among(self, clients: Ints, first_steps: Ints) -> NDArray[np.bool_]:
         """(m,): which of these updates of clients are left out everywhere."""

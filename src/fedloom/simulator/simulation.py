@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedloom import data
 from fedloom._blas import one_thread
+from fedloom.grouping.view import FEATURES
 from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
 from fedloom.pacing import ladder_note
@@ -26,7 +27,7 @@ from fedloom.simulator.setting import make_setting, screened_by
 from fedloom.simulator.sick import Sick
 from fedloom.simulator.theory import theory
 from fedloom.simulator.validation import spare_samples
-from fedloom.simulator.world import CloudRound, Decision
+from fedloom.simulator.world import CloudRound
 from fedloom.training import rows
 from fedloom.training.choose import check_choice, make_engine
 from fedloom.training.engine import Engine, NotFinite, Task
@@ -139,9 +140,14 @@ class Simulation:
         for state in self.federation.cloud_rounds(self.scenario.training.cloud_rounds):
             now = (self.cloud_rounds_done, self._looks_done)
             replayed = resume is not None and now < (resume.cloud_round, resume.looks)
-            (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
+            whole = resume is None or state.cloud_round > resume.cloud_round + 1
+            if replayed:
+                self._computing.mark(_looked_at(state))
+            elif whole and self._may_wait(state):
+                self._computing.wait(_looked_at(state))
+            else:
+                self._computing.compute(_looked_at(state))
             if not state.between:
-                whole = resume is None or state.cloud_round > resume.cloud_round + 1
                 self._look_for_sick(may_refuse=whole and self._carrier is None)
             if state.between:
                 if not replayed:
@@ -166,12 +172,15 @@ class Simulation:
             )
 
     def checkpoint(self) -> Checkpoint:
-        """The state after the round that was yielded last, or, in `on_wave`, after the wave that was trained last."""
+        """The state after the round that was yielded last, or, in `on_wave`, after the wave that was trained last. Computes what
+        waits (`up_to_date`)."""
+        self._computing.flush()
         return Checkpoint(
             cloud_round=self.cloud_rounds_done,
             measures=list(self.measures),
             decisions=dict(self.federation.decisions),
             scores=dict(self.federation.scores),
+            verdicts=dict(self.federation.auditing.verdicts),
             looks=self._looks_done,
             last_row=self._last_row,
             sick=[] if self._sick is None else self._sick.table,
@@ -179,13 +188,19 @@ class Simulation:
         )
 
     def result(self) -> Result:
-        """What there is so far."""
+        """What there is so far. Computes what waits (`up_to_date`)."""
+        self._computing.flush()
         return Result(
             measures=self.measures,
             places=self.places,
             ledger=self.federation.ledger,
             row=None if self.federation.model.row is None else self.federation.model.row[: self.n_params],
         )
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether the models of all rounds so far are computed: those that nobody looks at may wait for the next ones."""
+        return self._computing.up_to_date
 
     @functools.cached_property
     def model(self) -> "nn.Module":
@@ -241,9 +256,7 @@ class Simulation:
             return make_engine(task, self.rule, self.seed, n_workers, engine, device=device, together=together)
         return engine(task, self.rule, self.seed)
 
-    def _new_federation(
-        self, decisions: Mapping[int, Decision] | None = None, scores: Mapping[int, float] | None = None
-    ) -> Driver:
+    def _new_federation(self, saved: Checkpoint | None = None) -> Driver:
         evaluation = self.scenario.evaluation
         every = evaluation.every
         return Driver(
@@ -251,18 +264,27 @@ class Simulation:
             self.world,
             Model(None if self.dry_run else self.setting.first_row),
             self._features,
-            decisions,
+            None if saved is None else saved.decisions,
             self._score,
-            scores,
+            None if saved is None else saved.scores,
             look_every=every.edge_rounds if isinstance(every, EveryEdgeRounds) else None,
             keep_devices=evaluation.models == "devices" and not self.dry_run,
             keep_timeline=self._keep_timeline,
             carrier=self._carrier,
+            verdicts=None if saved is None else saved.verdicts,
+            compute=lambda models: self._computing.compute(models),
         )
 
     def _new_computing(self) -> Computes:
         carrier = self._carrier or Imagined(at_once=False)
-        return carrier.computing(self.engine, lambda: self.federation.live_models())
+        computing = carrier.computing(self.engine, lambda: self.federation.live_models())
+        computing.on_look = lambda: self._look_for_sick(may_refuse=True)
+        return computing
+
+    def _may_wait(self, state: CloudRound) -> bool:
+        """Nobody needs the models of this cloud round before the next: not to measure or to group, nor are some left out."""
+        looked_at = state.between or self._is_due(state) or bool(self.method.needs & set(FEATURES.values()))
+        return self.engine is not None and not looked_at and not self._sick
 
     def _go_on_from(self, saved: Checkpoint) -> None:
         """The clock is run again, without training, up to there."""
@@ -273,7 +295,7 @@ class Simulation:
             )
         self._computing.resume = saved
         self.measures, self._last_row = list(saved.measures), saved.last_row
-        self.federation = self._new_federation(saved.decisions, saved.scores)
+        self.federation = self._new_federation(saved)
         if self._sick is not None:
             self._sick.restore(saved.sick)
 

@@ -25,6 +25,7 @@ class Spending:
         self._at_client = 0.0 if mechanism is None else mechanism.noise
         merge = rule.rule if isinstance(rule, ByRows) else None
         self._merge = merge if isinstance(merge, PrivateMean) and merge.noise else None
+        self._audited = method.audit is not None  # what clients sent is shown to the cloud, in part or as it is
         counts = bool(self._at_client) or self._merge is not None
         self.to_edge = np.zeros(n_clients) if self._at_client else None
         self.to_others = np.zeros(n_clients) if counts else None
@@ -40,7 +41,7 @@ class Spending:
             return
         if self._merge is not None:
             cost = by_noisy_merge(self._merge.weigh(arrivals).model, self._merge.noise)
-        elif weights is not None and weights.model.any():
+        elif weights is not None and weights.model.any() and not self._audited:
             cost = by_noisy_clients(weights.model, self._at_client)
         else:
             cost = np.full(len(arrivals.client), by_upload(self._at_client))
