@@ -70,9 +70,13 @@ def test_init_says_what_there_is_to_start_and_who_can_be_reached(scenario, tmp_p
     assert "edge-0, edge-1: on loopback, reached from the same machine alone; see --host" in lines
     flat = said("deploy", "init", scenario, "-m", "fedavg", "--out", tmp_path / "flat")
     assert "fedloom edge" not in flat and "on loopback" not in flat
+    heads = said("deploy", "init", scenario, "-m", "ddc", "--out", tmp_path / "heads", "--host", "cloud=laptop.local")
+    assert "device-3, device-4 and 1 more: on loopback" in heads
 
 
-@pytest.mark.parametrize("host", ["cloud", "cloud=", "cloud=10.0.0.7:9000", "cloud=http://here", "cloud=my host"])
+@pytest.mark.parametrize(
+    "host", ["cloud", "cloud=", "cloud=10.0.0.7:9000", "cloud=http://here", "cloud=my host", "cloud=a,b"]
+)
 def test_a_host_is_a_host_alone(host, scenario, tmp_path):
     with pytest.raises(ValueError, match=r"--host must be NODE=HOST, .* ports follow from --port"):
         said("deploy", "init", scenario, "--host", host, "--out", tmp_path / "all")

@@ -50,7 +50,7 @@ class FullDisk:
 def test_a_disk_that_is_full_now_and_then_loses_nothing(method, tmp_path, monkeypatch):
     """The cloud's journal, its values and checkpoints, and those of edges and devices."""
     monkeypatch.setattr(node, "AGAIN_S", 0.05)
-    disk = FullDisk([*range(10, 13), *range(40, 200, 11)])
+    disk = FullDisk([*range(10, 13), *range(30, 200, 7)])
     monkeypatch.setattr(os, "fsync", disk)
     scenario, text = for_method(method, cloud_rounds=2)
     row = asyncio.run(Together(scenario, text, tmp_path).run())

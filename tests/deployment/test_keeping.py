@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from fedloom.deployment.clock import WallClock
+from fedloom.deployment.doing import lasting
 from fedloom.deployment.journal import Journal, Spent
+from fedloom.deployment.ordering import keeps_updates
+from fedloom.deployment.orders import Outbox
 from fedloom.deployment.roles import check_state
 from fedloom.deployment.store import MOST_SPARE, NotThisRun, Store
 from fedloom.gate import Refused
+from fedloom.methods import Start
 from fedloom.record.checkpoints import save_checkpoint
-from fedloom.simulator import Checkpoint
+from fedloom.simulator import Checkpoint, make_method
 from fedloom.simulator.clock import Delivered, Left, Opening, Reporting, Waking
 
 HAPPENED = [
@@ -266,3 +270,41 @@ def test_after_a_restart_what_happened_is_not_foreseen_any_more_and_nothing_else
     assert clock.foresees(Opening(1)) and not clock.foresees(Reporting(1))
     assert isinstance(clock.next(), Opening)
     again.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "to", "expected"),
+    [
+        (False, ["edge-0"], ["o-1-0", "r-1-0"]),
+        (True, ["edge-0"], ["u-1-0", "s-1-0", "o-1-0", "c-1-0", "r-1-0"]),
+        (False, ["edge-0", "device-1"], ["u-1-0", "s-1-0", "o-1-0", "c-1-0", "r-1-0"]),  # a head is its own station
+    ],
+)
+def test_what_nobody_else_has_or_may_be_asked_for_is_on_disk_before_the_cloud_is_told(kept, to, expected):
+    order = {
+        "name": "u-1-0",
+        "begun": True,
+        "own": {"to": "o-1-0"},
+        "code": {"keep": "r-1-0"},
+        "lasting": kept,
+        "to": to,
+    }
+    assert lasting(order, "device-1") == expected
+
+
+def test_devices_keep_updates_where_they_may_be_late_or_begun_with():
+    lockstep = make_method("hierfedavg")
+    assert not keeps_updates(lockstep)
+    assert keeps_updates(make_method("fedat")) and keeps_updates(make_method("csahfl"))
+    assert keeps_updates(make_method("hhfl:audit=sketch"))
+    assert keeps_updates(lockstep.with_(start=Start(share=lambda edge, last: 0.5)))
+
+
+def test_orders_that_are_given_together_are_told_once_when_all_are_there():
+    outbox, told = Outbox(), []
+    outbox.told = lambda nodes: told.append((sorted(nodes), sorted(outbox.waiting())))
+    outbox.add("edge-0", {"id": "a"})
+    with outbox.together():
+        outbox.add("device-0", {"id": "b"})
+        outbox.add("device-1", {"id": "c"})
+    assert told == [(["edge-0"], ["edge-0"]), (["device-0", "device-1"], ["device-0", "device-1", "edge-0"])]

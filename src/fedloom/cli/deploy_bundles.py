@@ -1,5 +1,6 @@
 """Bundles for what was asked for on the command line: from a scenario, or from a plan."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 PORT = 7430
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65535
+_HOST = re.compile(r"[\w.:%\[\]-]+")  # a name, or an address of either kind
 MOST_SHOWN = 5  # nodes of a role that are shown one by one
 
 
@@ -118,9 +120,9 @@ def how_to_start(bundle: Any) -> str:
             lines.append(f"  and so on, up to {names[-1]}")
     inside = [name for name, address in bundle.addresses.items() if address.startswith(f"{LOOPBACK}:")]
     if len(inside) < len(bundle.addresses):
-        lines += (
-            [f"{', '.join(inside)}: on loopback, reached from the same machine alone; see --host"] if inside else []
-        )
+        more = f" and {len(inside) - MOST_SHOWN} more" if len(inside) > MOST_SHOWN else ""
+        alone = f"{', '.join(inside[:MOST_SHOWN])}{more}: on loopback, reached from the same machine alone; see --host"
+        lines += [alone] if inside else []
     return "\n".join(lines)
 
 
@@ -149,7 +151,7 @@ def write_bundles(folder: Path, wanted: Wanted, cast: Cast, addresses: Mapping[s
 
 def _pair(text: str) -> tuple[str, str]:
     node, found, host = text.partition("=")
-    if not found or not host or host.count(":") == 1 or any(c in "/ \t" for c in host):
+    if not found or host.count(":") == 1 or not _HOST.fullmatch(host):
         raise ValueError(
             f"--host must be NODE=HOST, such as edge-0=192.168.1.20, got {text!r}; ports follow from --port"
         )

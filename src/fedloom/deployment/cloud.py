@@ -50,9 +50,13 @@ class CloudDesk:
         station.local = self
         conductor.clock.cannot = lambda error: station.log("cannot", why=str(error))
 
-    def _tell(self, node: str) -> None:
-        """There is news for a node; called from any thread."""
-        self._loop.call_soon_threadsafe(lambda: self._news_of(node).set())
+    def _tell(self, nodes: Collection[str]) -> None:
+        """There is news for some nodes; called from any thread."""
+        self._loop.call_soon_threadsafe(self._wake, nodes)
+
+    def _wake(self, nodes: Collection[str]) -> None:
+        for node in nodes:
+            self._news_of(node).set()
 
     def _news_of(self, node: str) -> asyncio.Event:
         return self._news.setdefault(node, asyncio.Event())
@@ -80,7 +84,7 @@ class CloudDesk:
             case "poll":
                 return await self._orders(who, letter)
             case "done":
-                await self._noted([letter], who)
+                self._noted([letter], who)
                 return Letter("noted")
             case "status":
                 return Letter("status", self.status())
@@ -88,7 +92,7 @@ class CloudDesk:
                 return await self._arrived(who, letter)
         return await self.station.handle(who, letter)
 
-    async def _noted(self, letters: Sequence[Letter], who: Identity) -> None:
+    def _noted(self, letters: Sequence[Letter], who: Identity) -> None:
         """A node has carried out some orders, or could not."""
         found = [(letter.word("order"), letter.fields.get("failed"), took_of(letter)) for letter in letters]
         for order_id, why, took in found:
@@ -98,7 +102,7 @@ class CloudDesk:
             self._count(who.name, order_id, failed)
             self.conductor.done(who.name, order_id, failed, took)
         if found:
-            await self.station.keeping.stir()
+            self.station.keeping.stir()
 
     def _count(self, node: str, order_id: str, failed: str | None) -> None:
         """A device has trained, or could not; if none can, the federation ends, as no round would change anything."""
@@ -144,7 +148,7 @@ class CloudDesk:
         done = _letters(letter, "done")
         self._does[who.name] = letter.words("does", most=100)
         self._see(who.name, letter.word("life"))
-        await self._noted(done, who)
+        self._noted(done, who)
         news = self._news_of(who.name)
         end_s = self._loop.time() + wait_s
         with self.conductor.silence.attended(who.name):
@@ -194,7 +198,7 @@ class CloudDesk:
         if value is None or value.ndim == 0:
             raise Refusal(f"{name} must come with its numbers")
         await asyncio.to_thread(self.conductor.arrived, name, value)
-        await self.station.keeping.stir()
+        self.station.keeping.stir()
         return Letter("taken", {"wanted": True})
 
     def gauges(self) -> dict[str, float]:

@@ -93,7 +93,7 @@ class Conductor:
     # What the driver asks for
 
     def sent(self, action: Send, scene: Scene, event: OnTheWay) -> OnTheWay:
-        with self.lock:
+        with self.lock, self.outbox.together():
             errand: Errand = action.parts[0].load
             dispatch = errand.dispatch
             ticket: dict[int, int] = {}

@@ -29,6 +29,7 @@ from fedloom.mixing.audit import sketched
 from fedloom.mixing.private_mean import PrivateMean
 
 CALL_S = 60.0
+AFTER_S = 0.001  # who waits for a model is answered before that is written to disk
 
 
 class Failed(Exception):
@@ -71,6 +72,7 @@ class Doing:
                 await self._feature(order)
             case "merge":
                 await self._merge(order)
+                await asyncio.sleep(AFTER_S)
                 await self._keeping.saved(*_merged_by(order))
             case "sketch":
                 rows = await self._made(order["of"], [])
@@ -79,9 +81,7 @@ class Doing:
             case "alter":
                 if order["name"] not in self._store:
                     row, before = await self._made([order["of"], order["before"]], [])
-                    await self._keeping.hold(
-                        order["name"], await asyncio.to_thread(_own, partial(alter, order, row, before))
-                    )
+                    self._keeping.hold(order["name"], await asyncio.to_thread(_own, partial(alter, order, row, before)))
                 await self._keeping.saved(order["name"])
             case "hold":
                 await self._hold(order)
@@ -100,7 +100,7 @@ class Doing:
         update = naming.message(order["name"]) if "code" in order else order["name"]
         names = [update, *([naming.begun(order["name"])] if order["begun"] else [])]
         sent = [self._put_all(station, names) for station in order["to"]]
-        await asyncio.gather(*sent, self._keeping.saved(*_made_by(order)))
+        await asyncio.gather(*sent, self._keeping.saved(*lasting(order, self._name)))
         others = [station for station in order["to"] if station != self._name]
         n_bytes = len(others) * sum(self._store[name].nbytes for name in names)
         if took.train_s is not None:
@@ -129,13 +129,13 @@ class Doing:
         if "lasts_s" in order:
             await asyncio.sleep(order["lasts_s"] - (time.monotonic() - began_s))
         if order["begun"]:
-            await self._keeping.hold(naming.begun(name), start)
-        await self._keeping.hold(name, row)
+            self._keeping.hold(naming.begun(name), start)
+        self._keeping.hold(name, row)
         if own is not None:
-            await self._keeping.hold(order["own"]["to"], own)
+            self._keeping.hold(order["own"]["to"], own)
         if reference:
             message = await self._coded(row, reference[0], order["code"])
-            await self._keeping.hold(naming.message(name), message)
+            self._keeping.hold(naming.message(name), message)
         after_j = self._joules()
         joules = None if before_j is None or after_j is None else max(0.0, after_j - before_j)
         took = Took(train_s=time.monotonic() - began_s, joules=joules)
@@ -180,7 +180,7 @@ class Doing:
             order = {**order, "arrivals": {**order["arrivals"], "occasion": hidden}}
         scores = await self._judged(order, rows)
         model = await self._short.do("merge", partial(merged, order, rows, self._method, wire, scores))
-        await self._keeping.hold(order["name"], model)
+        self._keeping.hold(order["name"], model)
         self._keeping.have_merged(rows)
 
     async def _judged(self, order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]]) -> Row | None:
@@ -193,7 +193,7 @@ class Doing:
         before = np.ones(order["scores"]["n"], dtype=np.float32) if name is None else self._store[name]
         wire = self._keeping.wire
         after = await self._short.do("merge", partial(judged, order, rows, self._method, wire, before))
-        await self._keeping.hold(order["scores"]["to"], after)
+        self._keeping.hold(order["scores"]["to"], after)
         return after
 
     async def _report(self, order: Mapping[str, Any]) -> NDArray[Any]:
@@ -216,7 +216,7 @@ class Doing:
             key ^= secret_of(self._store.folder)
         message, left = await asyncio.to_thread(_own, partial(wire.sent_up, row, reference, added, key))
         if code["keep"] is not None:
-            await self._keeping.hold(code["keep"], left)
+            self._keeping.hold(code["keep"], left)
         return message
 
     async def _made(self, recipes: Sequence[Recipe], got: list[Got], *, keep: bool = False) -> list[Row]:
@@ -307,6 +307,13 @@ def _made_by(order: Mapping[str, Any]) -> list[str]:
         return [name, *begun]
     kept = order["code"]["keep"]
     return [name, *begun, naming.message(name), *([] if kept is None else [kept])]
+
+
+def lasting(order: Mapping[str, Any], node: str) -> list[str]:
+    """What of it must be on disk before the cloud is told, as a kill afterwards must not lose it. An update that its stations
+    have on theirs need not be, if nobody will ask for it here; until then it can be made again. A head is its own station."""
+    made = _made_by(order)
+    return made if order["lasting"] or node in order["to"] else [name for name in made if name[0] not in "usc"]
 
 
 async def _together(*things: Awaitable[T]) -> list[T]:

@@ -40,7 +40,8 @@ class Keeping:
         self.name, self.store, self.log, self.wire, self._find = name, store, log, wire, find
         self._writing = asyncio.Lock()
         self._written: dict[str, Bytes] = {}  # the last messages that models were sent down in
-        self._changed, self._short = asyncio.Condition(), Short()
+        self._waiting: set[asyncio.Future[None]] = set()  # those who wait for something to come
+        self._short = Short()
         self.merged: deque[str] = deque(maxlen=MOST_MERGED)
 
     async def handle(self, who: Identity, letter: Letter) -> Letter:
@@ -108,21 +109,24 @@ class Keeping:
     async def keep(self, name: str, array: NDArray[Any]) -> None:
         """Keep a value and tell those who wait for it."""
         await self._short.do("write", partial(self.store.put, name, array))
-        await self.stir()
+        self.stir()
 
-    async def hold(self, name: str, array: NDArray[Any]) -> None:
+    def hold(self, name: str, array: NDArray[Any]) -> None:
         """Have a value that can be made again: nobody need wait until it is on disk."""
         self.store.hold(name, array)
-        await self.stir()
+        self.stir()
 
     async def saved(self, *names: str) -> None:
-        """Until these are on disk; others are answered meanwhile, as they may wait for these very values."""
-        await asyncio.gather(*(asyncio.to_thread(self.store.save, name) for name in names))
+        """Until these are on disk; others are answered meanwhile if that takes long."""
+        for name in names:
+            await self._short.do("save", partial(self.store.save, name))
 
-    async def stir(self) -> None:
+    def stir(self) -> None:
         """Something may be there now that somebody waits for."""
-        async with self._changed:
-            self._changed.notify_all()
+        waiting, self._waiting = self._waiting, set()
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
 
     def have_merged(self, names: Iterable[str]) -> None:
         """These updates are in a model."""
@@ -143,12 +147,12 @@ class Keeping:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_s
         while (row := self.here(name)) is None and (left_s := end_s - loop.time()) > 0:
+            stirred = loop.create_future()
+            self._waiting.add(stirred)
             try:
-                async with asyncio.timeout(min(left_s, LOOK_S)), self._changed:
-                    if self.here(name) is None:
-                        await self._changed.wait()
-            except TimeoutError:
-                pass
+                await asyncio.wait([stirred], timeout=min(left_s, LOOK_S))
+            finally:
+                self._waiting.discard(stirred)
         return row
 
 

@@ -185,7 +185,7 @@ class GrpcServer:
 
     async def _alone(self, data: bytes, context: Any) -> bytes:
         """A call of its own."""
-        who = await self._let_in(context)
+        who, _ = await self._let_in(context)
         if (full := self._take(who)) is not None:
             return full
         try:
@@ -195,10 +195,10 @@ class GrpcServer:
 
     async def _stream(self, _: object, context: Any) -> None:
         """Letter after letter of a node."""
-        who, said = await self._let_in(context), context.auth_context()
+        who, mark = await self._let_in(context)
 
         def take() -> bytes | None:
-            self._who(said)  # it may be revoked meanwhile
+            self._check(who, mark)  # it may be revoked meanwhile
             return self._take(who)
 
         try:
@@ -206,7 +206,8 @@ class GrpcServer:
         except ValueError as error:
             await self._put_out(context, error)
 
-    async def _let_in(self, context: Any) -> Identity:
+    async def _let_in(self, context: Any) -> tuple[Identity, str]:
+        """Who calls, and the fingerprint of its certificate."""
         try:
             return self._who(context.auth_context())
         except ValueError as error:
@@ -234,8 +235,8 @@ class GrpcServer:
     async def _answer(self, who: Identity, data: Piece) -> bytes:
         return await answer(self._desk, who, data, self._most, self._log)
 
-    def _who(self, said: Mapping[str, Any]) -> Identity:
-        """Who calls, by its certificate."""
+    def _who(self, said: Mapping[str, Any]) -> tuple[Identity, str]:
+        """Who calls, by its certificate, and the fingerprint of that."""
         names = [n.decode(errors="replace") for n in said.get("x509_subject_alternative_name", [])]
         uris = [n for n in names if "://" in n]
         (pem,) = said.get("x509_pem_cert", [None])
@@ -246,9 +247,12 @@ class GrpcServer:
             self._prints.clear()
         if pem not in self._prints:
             self._prints[pem] = fingerprint(pem)
-        if self._prints[pem] in self._revoked():
+        self._check(who, self._prints[pem])
+        return who, self._prints[pem]
+
+    def _check(self, who: Identity, mark: str) -> None:
+        if mark in self._revoked():
             raise ValueError(f"the certificate of {who} is revoked")
-        return who
 
 
 def _is_busy(error: Ended) -> bool:

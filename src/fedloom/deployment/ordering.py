@@ -97,6 +97,7 @@ class Ordering:
                 "lr_step": start.steps,
                 "to": stations,
                 "begun": self._tells_start,
+                "lasting": keeps_updates(self._method),
                 **paced,
                 **coded,
                 **states,
@@ -342,6 +343,12 @@ class Ordering:
             places.add(station)
             order = {"id": f"deliver-{name}-{station}", "do": "deliver", "name": name, "to": [station]}
             self._outbox.add(naming.device(client), order)
+
+
+def keeps_updates(method: Method) -> bool:
+    """Whether devices may need what they trained after their stations have it: one that is late follows a client that has moved,
+    a client may begin with its own last one, and an audit may ask for it."""
+    return not in_lockstep(method) or method.start.share is not None or method.audit is not None
 
 
 def _states(names: Names, dispatch: Dispatch, j: int) -> Order:

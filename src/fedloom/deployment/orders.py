@@ -10,7 +10,8 @@ hold      a station: fetch this model from this node, for your devices
 report    a station: send this model to the cloud
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 Order = dict[str, Any]
@@ -18,15 +19,30 @@ AT_ONCE = 64  # orders in a letter
 
 
 class Outbox:
-    """told: called with a node when there is something new for it."""
+    """told: called with nodes when there is something new for them. For one thread at a time."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, Order]] = {}
-        self.told: Callable[[str], None] = lambda node: None
+        self.told: Callable[[Collection[str]], None] = lambda nodes: None
+        self._untold: set[str] | None = None
 
     def add(self, node: str, order: Order) -> None:
         self._by_node.setdefault(node, {})[order["id"]] = order
-        self.told(node)
+        if self._untold is None:
+            self.told([node])
+        else:
+            self._untold.add(node)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is added here is told when all of it is there: who tells and who hears it take turns, which takes as long as to
+        prepare an order."""
+        self._untold = set()
+        try:
+            yield
+        finally:
+            untold, self._untold = self._untold, None
+            self.told(untold)
 
     def take(self, node: str, order_id: str) -> Order | None:
         """An order of a node is done, or not wanted any more; None if there is no such order."""

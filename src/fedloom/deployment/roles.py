@@ -8,6 +8,7 @@ again with the same bundle and goes on.
 import asyncio
 import contextlib
 import fcntl
+import gc
 import logging
 import signal
 import sys
@@ -119,6 +120,7 @@ def run_role(
     method = screened_by(method_of(bundle.method, bundle.clusters), scenario)
     check_runs(scenario, method)
     sys.setswitchinterval(SWITCH_S)
+    gc.freeze()  # what is loaded stays: it is not looked through again and again
     with _alone(folder), (folder / LOG).open("a") as file:
         log = Log(bundle.name, _writer(file, echo))
         play = Role(bundle, credentials, folder, scenario, method, log, metrics, network)

@@ -85,7 +85,7 @@ class Post:
 
     def start(self, conductor: Conductor, task: Task) -> None:
         self._conductor, self._task, self._stations = conductor, task, Stations(conductor)
-        conductor.outbox.told = lambda node: self._news.set()
+        conductor.outbox.told = lambda nodes: self._news.set()
         self._thread = threading.Thread(target=self._run, name="fedloom-post", daemon=True)
         self._thread.start()
 
