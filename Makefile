@@ -19,7 +19,7 @@ NETWORK := $(VENV)/.network
 install: $(READY)
 setup: $(READY) $(TOOLS)
 
-NATIVE := CMakeLists.txt $(wildcard src/fedloom/training/cpp/* src/fedloom/mixing/cpp/* src/fedloom/coding/cpp/*)
+NATIVE := CMakeLists.txt $(wildcard src/fedloom/cpp/* src/fedloom/training/cpp/* src/fedloom/mixing/cpp/* src/fedloom/coding/cpp/*)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("FedLoom needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
@@ -128,14 +128,13 @@ bench: setup
 # exchanged for the time of the run.
 SANITIZED := build/sanitized
 sanitize: setup
-	$(BIN)/cmake -G Ninja -S . -B $(SANITIZED) -DFEDLOOM_SANITIZE=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
+	$(BIN)/cmake -G Ninja -S . -B $(SANITIZED) -DFEDLOOM_SANITIZE=ON -DFEDLOOM_CHECKS=ON -DPython_EXECUTABLE=$(abspath $(BIN)/python) \
 		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build $(SANITIZED)
 	@set -e; \
 	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(os.path.dirname(m.__file__)))"); \
-	put() { cp $$1/_native_*.so $$1/_tiles_*.so $$home/training; cp $$1/_order_*.so $$home/mixing; cp $$1/_draws_*.so $$home/coding; }; \
-	mkdir -p build/plain; cp $$home/training/_native_*.so $$home/training/_tiles_*.so $$home/mixing/_order_*.so $$home/coding/_draws_*.so \
-		build/plain; \
+	put() { cp $$1/_native_*.so $$home/training; cp $$1/_compiled_*.so $$home; }; \
+	mkdir -p build/plain; cp $$home/training/_native_*.so $$home/_compiled_*.so build/plain; \
 	trap "put build/plain" EXIT; \
 	put $(SANITIZED); \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \

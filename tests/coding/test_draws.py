@@ -17,14 +17,14 @@ NATIVE = "FEDLOOM_NATIVE"
 @pytest.fixture(params=BUILDS)
 def build(request, monkeypatch):
     """The kernels of one build, which codecs then use."""
-    order = pytest.importorskip("fedloom.mixing._order_baseline", reason="the kernels were not built")
+    order = pytest.importorskip("fedloom._compiled_baseline", reason="the kernels were not built")
     if BUILDS.index(request.param) > BUILDS.index(order.best_instructions()):
         pytest.skip(f"this processor has no {request.param}")
     monkeypatch.setenv(NATIVE, request.param)
-    kernels = _kernels.coding()
+    kernels = _kernels.compiled()
     if kernels is None:
         pytest.skip("the kernels of codecs were not built")
-    assert kernels.__name__ == f"fedloom.coding._draws_{request.param}"
+    assert kernels.__name__ == f"fedloom._compiled_{request.param}"
     return kernels
 
 
@@ -32,7 +32,7 @@ def by_numpy(use):
     """What is done without kernels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(NATIVE, "off")
-        assert _kernels.coding() is None
+        assert _kernels.compiled() is None
         return use()
 
 

@@ -17,6 +17,8 @@ from small import for_method
 ATTACKS = [
     {"kind": "sign-flip", "factor": 2.0},
     {"kind": "noise", "std": 0.1},
+    {"kind": "free-rider"},
+    {"kind": "free-rider", "std": 0.1},
     {"kind": "label-flip"},
     {"kind": "backdoor", "factor": 2.0},
 ]
@@ -35,7 +37,7 @@ def deployed(chosen, method, folder):
     return asyncio.run(go())
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a["kind"])
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
 def test_a_hostile_device_sends_what_it_sends_in_the_simulator(attack, tmp_path):
     chosen, method = hostile("hhfl", attack)
     row, _ = deployed(chosen, method, tmp_path)
@@ -119,13 +121,23 @@ def test_a_station_whose_program_is_another_is_found(tmp_path, monkeypatch):
     assert together.simulation.federation.auditing.found == [("edge", 1)]
 
 
-@pytest.mark.parametrize("method", ["hhfl:up=qsgd:up.bits=4", "macfl_r"])
-def test_so_does_one_whose_updates_are_coded_or_looked_at(method, tmp_path):
-    chosen, _ = hostile("hhfl", {"kind": "scale"})
-    if method == "macfl_r":
-        chosen, _ = hostile("hhfl", {"kind": "label-flip"})
+@pytest.mark.parametrize(
+    ("method", "attack"),
+    [("hhfl:up=qsgd:up.bits=4", "scale"), ("hhfl:up=qsgd:up.bits=4", "free-rider"), ("macfl_r", "label-flip")],
+)
+def test_so_does_one_whose_updates_are_coded_or_looked_at(method, attack, tmp_path):
+    chosen, _ = hostile("hhfl", {"kind": attack})
     row, _ = deployed(chosen, method, tmp_path)
     assert np.array_equal(row, simulated(chosen, method))
+
+
+@pytest.mark.parametrize("name", ["hhfl", "ddc"])  # edge servers, and heads
+def test_a_federation_that_remembers_has_the_simulators_bits(name, tmp_path):
+    chosen, text = hostile(name, {"kind": "sign-flip"})
+    method = f"{text}:merge_edge=reputation:merge_cloud=reputation"
+    row, _ = deployed(chosen, method, tmp_path)
+    assert np.array_equal(row, simulated(chosen, method))
+    assert not np.array_equal(row, simulated(chosen, text))
 
 
 def test_a_screened_federation_has_the_simulators_bits(tmp_path):

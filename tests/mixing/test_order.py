@@ -17,10 +17,10 @@ BUILDS = ("baseline", "avx2", "avx512")
 @pytest.fixture(params=BUILDS)
 def build(request):
     """The kernels of one build."""
-    baseline = pytest.importorskip("fedloom.mixing._order_baseline", reason="the kernels were not built")
+    baseline = pytest.importorskip("fedloom._compiled_baseline", reason="the kernels were not built")
     if BUILDS.index(request.param) > BUILDS.index(baseline.best_instructions()):
         pytest.skip(f"this processor has no {request.param}")
-    return importlib.import_module(f"fedloom.mixing._order_{request.param}")
+    return importlib.import_module(f"fedloom._compiled_{request.param}")
 
 
 def awkward(m, n_columns, seed=0):
@@ -101,7 +101,7 @@ def test_without_kernels_sums_are_the_same(monkeypatch):
     rows, weights = awkward(30, 1001).clip(-1e6, 1e6), np.random.default_rng(0).uniform(size=30)
     found = _sums.weighted_sum(rows, weights)
     monkeypatch.setenv("FEDLOOM_NATIVE", "off")
-    assert _kernels.merging() is None
+    assert _kernels.compiled() is None
     np.testing.assert_allclose(_sums.weighted_sum(rows, weights), found, rtol=1e-15, atol=1e-9)
 
 
@@ -137,8 +137,8 @@ def test_only_models_have_columns(rows):
 
 
 def test_the_variable_of_the_training_engine_chooses_the_build(monkeypatch):
-    pytest.importorskip("fedloom.mixing._order_baseline", reason="the kernels were not built")
+    pytest.importorskip("fedloom._compiled_baseline", reason="the kernels were not built")
     monkeypatch.setenv("FEDLOOM_NATIVE", "baseline")
-    assert _kernels.merging().__name__ == "fedloom.mixing._order_baseline"
+    assert _kernels.compiled().__name__ == "fedloom._compiled_baseline"
     monkeypatch.setenv("FEDLOOM_NATIVE", "no such build")
-    assert _kernels.merging() is None
+    assert _kernels.compiled() is None

@@ -35,9 +35,10 @@ class CountedChains(Counted):
         return self._engine.train_chain(chain, seconds)
 
 
-def run(name, kind, *, n_workers=2, call_s=None, **training):
-    """Everything a run gives, and the calls of its engine."""
-    made, text = for_method(name, cloud_rounds=3, **training)
+def run(name, kind, *, n_workers=2, call_s=None, every=1, **training):
+    """Everything a run gives, and the calls of its engine. every: so many cloud rounds the model is looked at."""
+    made, text = for_method(name, **{"cloud_rounds": 3, **training})
+    made["evaluation"] = {"every": every}
 
     def engine(task, rule, seed):
         return kind(NativeEngine(task, rule, seed, n_workers)), "counted"
@@ -45,7 +46,7 @@ def run(name, kind, *, n_workers=2, call_s=None, **training):
     simulation = Simulation(scenario(made), make_method(text), 1, engine=engine)
     if call_s is not None:
         simulation.call_s = call_s
-    row = [simulation.federation.model.row.copy() for _ in simulation.rounds()]
+    row = [simulation.result().row.copy() for measures in simulation.rounds() if measures is not None]
     return (row, simulation.measures, simulation.federation.ledger.table(), simulation.batches), simulation.engine.calls
 
 
@@ -123,6 +124,39 @@ def test_chains_end_where_too_many_models_would_be_made(monkeypatch):
     found, calls = run("hierfedavg", CountedChains, edge_rounds=4)
     assert_same(found, wanted)
     assert calls == ["chain"] * 6  # after two waves, as the models of two edges are made between them
+
+
+@pytest.mark.parametrize(
+    "name", ["fedavg", "hierfedavg", "hhfl", "csahfl", "fedat", "similarity", "ltc", "camu", "ddc"]
+)
+def test_cloud_rounds_that_nobody_looks_at_have_the_same_bits_together(name):
+    options = {"cloud_rounds": 6, "every": 5, "participation": 0.7}
+    wanted, _ = run(name, CountedChains, call_s=0.0, **options)
+    found, _ = run(name, CountedChains, call_s=1e9, **options)
+    assert_same(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "hierfedavg", "hhfl"])
+def test_cloud_rounds_that_nobody_looks_at_are_one_call(name):
+    (*_, batches), calls = run(name, CountedChains, call_s=1e9, cloud_rounds=6, every=5)
+    assert calls == ["chain"] * 3  # the first, which says how long one takes, those up to the fifth, and the last
+    assert len(batches) == 12
+
+
+def test_waves_of_several_blocks_have_the_same_bits_together():
+    """More than 64 jobs in a wave: in which order they are added up depends on what else is trained with them."""
+    found = {}
+    for call_s in (0.0, 1e9):
+        made, _ = for_method("hierfedavg", cloud_rounds=5)
+        made["fleet"] |= {"n_devices": 150, "cells": made["fleet"]["cells"] | {"n": 3}}
+        made["task"]["gaussian"]["n_train"] = 2000
+        made["evaluation"] = {"every": 5}
+        simulation = Simulation(scenario(made), make_method("hierfedavg"), 1, engine="native", n_workers=2)
+        simulation.call_s = call_s
+        *_, _ = simulation.rounds()
+        found[call_s] = simulation.result().row, simulation.batches
+    np.testing.assert_array_equal(found[0.0][0], found[1e9][0])
+    assert found[0.0][1] == found[1e9][1] == [150] * 10
 
 
 def test_any_number_of_threads_gives_the_same_bits():

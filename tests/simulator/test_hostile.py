@@ -318,6 +318,28 @@ def test_lies_about_links_are_seen_as_false_reports():
     assert np.array_equal(told.d2d_reports[0], now.d2d_reports[0])
 
 
+def test_who_was_found_to_lie_about_links_stays_found_if_that_is_remembered():
+    """Device 2 lies in the first cloud round only: then all trust it again, or nobody does, also after a run was gone on with."""
+    made, text = for_method("ltc", cloud_rounds=3)
+    chosen = scenario(made | {"hostile": {"clients": {"devices": [2], "lies": {"links": 3.0, "links_until": 1}}}})
+
+    def groupings(method, resume=None):
+        run, seen, saved = Simulation(chosen, make_method(method), 0), [], []
+        for _ in run.rounds(resume):
+            if run.cloud_rounds_done:
+                seen.append(run.federation.machines.topology.cover.any(axis=0).tolist())
+                saved.append(run.checkpoint())
+        return run, seen, saved
+
+    everybody, but_one = [True] * 6, [k != 2 for k in range(6)]
+    assert groupings(text)[1] == [but_one, everybody, everybody]
+    whole, seen, saved = groupings(f"{text}:remember_liars=true")
+    assert seen == [but_one] * 3 and whole.federation.regrouping.liars == {2}
+    again, later, _ = groupings(f"{text}:remember_liars=true", saved[0])
+    assert later == [but_one] * 2
+    np.testing.assert_array_equal(again.result().row, whole.result().row)
+
+
 @pytest.mark.parametrize("name", ["hierfedavg", "hhfl", "fedat"])
 def test_a_trusted_reference_withstands_flips_and_takes_samples_of_nobody(name):
     made, text = for_method(name, cloud_rounds=6)

@@ -55,6 +55,18 @@ def test_a_cloud_round_in_which_nobody_stays_finite_ends_the_run():
         run(Simulation(scenario(made), make_method("hierfedavg"), 0))
 
 
+def test_who_turns_out_to_be_sick_in_rounds_that_are_computed_together_is_left_out_of_the_same_merges():
+    made, _ = for_method("hierfedavg", cloud_rounds=6, edge_rounds=1, participation=0.4)
+    make = with_a_sick_client("hierfedavg", training=made["training"], evaluation={"every": 5})
+    found = []
+    for call_s in (0.0, 1e9):
+        simulation = make(engine="native")
+        simulation.call_s = call_s
+        n_sick = [len(simulation.federation.held.sick) for _ in simulation.rounds()]
+        found.append((simulation.measures, simulation.federation.held.sick.table, simulation.result().row.tolist()))
+    assert found[0] == found[1] and n_sick[1] == 0 < n_sick[-1]  # not in the first round, after which others wait
+
+
 @pytest.mark.parametrize("text", ["hhfl", "csahfl:alpha=0", "fedat", "hhfl:up=topk:up.share=0.3", "scaffold"])
 def test_a_run_with_a_sick_client_goes_on_from_anywhere_to_the_same_bits(text, tmp_path):
     name, _, options = text.partition(":")

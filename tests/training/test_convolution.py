@@ -27,10 +27,10 @@ def build(request):
 
 
 def kernels_of(name):
-    baseline = pytest.importorskip("fedloom.mixing._order_baseline", reason="the kernels were not built")
+    baseline = pytest.importorskip("fedloom._compiled_baseline", reason="the kernels were not built")
     if BUILDS.index(name) > BUILDS.index(baseline.best_instructions()):
         pytest.skip(f"this processor has no {name}")
-    return importlib.import_module(f"fedloom.training._tiles_{name}")
+    return importlib.import_module(f"fedloom._compiled_{name}")
 
 
 def conv(inputs=16, outputs=32, **options):
@@ -175,7 +175,7 @@ def test_without_kernels_models_are_left_alone(monkeypatch):
 
 @pytest.mark.parametrize("name", ["vgg", "resnet18", "resnet20", "squeezenet"])
 def test_gradients_of_named_networks_are_those_of_torch(name):
-    if _kernels.tiles() is None:
+    if _kernels.compiled() is None:
         pytest.skip("the kernels were not built")
     plain = models.build(name, (3, 16, 16), 4, seed=0)
     for layer in plain.modules():
@@ -255,4 +255,4 @@ def zeros(*shape):
 def test_the_kernels_follow_the_choice_of_a_build(build, monkeypatch):
     chosen = build.__name__.rsplit("_", 1)[1]
     monkeypatch.setenv("FEDLOOM_NATIVE", chosen)
-    assert _kernels.tiles() is build
+    assert _kernels.compiled() is build

@@ -36,6 +36,8 @@ def altered(
 ) -> Row:
     """What is sent (P,) in place of a model (P,) that began as `start` (P,); values that are not trained stay as they are. It may
     not be finite."""
+    if isinstance(attack, FreeRider) and attack.std == 0.0:
+        return start  # to the sign of a zero
     with np.errstate(over="ignore", invalid="ignore"):
         change = alone(attack, row.astype(np.float64) - start, rng)
         sent = (start + change).astype(np.float32)

@@ -112,17 +112,24 @@ OfAggregators = Annotated[Alone | Withhold, Field(discriminator="kind")]
 
 class LieSettings(Settings):
     """What hostile clients say of themselves: `samples` times as many samples; labels that look `even`, or as in a `mirror`; to
-    be `speed` times as fast; links between devices `links` times as good; to be in the `centre` of all, or opposite of it;
-    features that are the `mean` of the others', or the negative of their own; to an audit, to have sent the negative of what they
-    did (`sketches: flip`)."""
+    be `speed` times as fast; links between devices `links` times as good, until the cloud round `links_until` is over; to be in
+    the `centre` of all, or opposite of it; features that are the `mean` of the others', or the negative of their own; to an
+    audit, to have sent the negative of what they did (`sketches: flip`)."""
 
     samples: Factor | None = None
     labels: Literal["even", "mirror"] | None = None
     speed: Factor | None = None
     links: Factor | None = None
+    links_until: Annotated[int, Field(ge=1, le=10**9)] | None = None
     position: Literal["centre", "mirror"] | None = None
     features: Literal["mean", "flip"] | None = None
     sketches: Literal["flip"] | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> "LieSettings":
+        if self.links_until is not None and self.links is None:
+            raise ValueError("links_until says how long links are lied about; give links, too")
+        return self
 
 
 class HostileClients(Settings):

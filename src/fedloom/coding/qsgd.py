@@ -93,7 +93,7 @@ class QSGD:
         n, width = len(row), min(self.bucket, len(row))
         codes: Codes = np.empty(n, dtype=np.uint8 if self.bits <= 8 else np.uint16)
         largest = np.empty(n_buckets(n, width), dtype=np.float32)
-        kernels = _kernels.coding()
+        kernels = _kernels.compiled()
         if kernels is None:
             good = self._by_blocks(row, key, codes, largest)
         else:

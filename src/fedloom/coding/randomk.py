@@ -68,7 +68,7 @@ class RandomK:
     def _chosen(self, n_values: int, key: int) -> NDArray[np.int64]:
         """Where the k largest of the key's numbers are. Kernels look only at those near the top: as many as k, and a margin."""
         k = n_kept(n_values, self.share, self.k)
-        kernels = _kernels.coding()
+        kernels = _kernels.compiled()
         if kernels is not None:
             at, numbers = np.empty(n_values + 1, dtype=np.int64), np.empty(n_values + 1, dtype=np.uint32)
             wanted = min(n_values, k + MARGIN * math.sqrt(k) + MARGIN)

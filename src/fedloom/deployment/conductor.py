@@ -180,7 +180,9 @@ class Conductor:
                         self.journal.carries(node, took.carried)
                     else:
                         self.journal.moves(node, took)
-                    if order["do"] in ("merge", "alter"):
+                    if order["do"] == "merge":
+                        self.ordering.merged(order)
+                    elif order["do"] == "alter":
                         self.names.done(order["name"])
                     elif order["do"] == "report":
                         self.ordering.reported(order["name"])

@@ -16,7 +16,7 @@ from fedloom.deployment.keeping import WAIT_S, Keeping, Row
 from fedloom.deployment.letters import Letter
 from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.orders import Order
-from fedloom.deployment.recipes import Leaf, Recipe, leaves, merged, mixed, needed
+from fedloom.deployment.recipes import Leaf, Recipe, judged, leaves, merged, mixed, needed
 from fedloom.deployment.secret import secret_of
 from fedloom.deployment.short import Short
 from fedloom.deployment.took import NOTHING, Took
@@ -71,7 +71,7 @@ class Doing:
                 await self._feature(order)
             case "merge":
                 await self._merge(order)
-                await self._keeping.saved(order["name"])
+                await self._keeping.saved(*_merged_by(order))
             case "sketch":
                 rows = await self._made(order["of"], [])
                 said = [sketched(row, order["key"], order["numbers"]).astype(np.float32) for row in rows]
@@ -170,7 +170,7 @@ class Doing:
         await self._put(CLOUD, order["name"], value)
 
     async def _merge(self, order: Mapping[str, Any]) -> None:
-        if order["name"] in self._store:
+        if all(name in self._store for name in _merged_by(order)):
             return
         rows = await self._rows(needed(order), [])
         wire, rule = self._keeping.wire, self._method.merge_edge
@@ -178,9 +178,23 @@ class Doing:
             seed, *number = order["arrivals"]["occasion"]
             hidden = [seed ^ secret_of(self._store.folder), *number]
             order = {**order, "arrivals": {**order["arrivals"], "occasion": hidden}}
-        model = await self._short.do("merge", partial(merged, order, rows, self._method, wire))
+        scores = await self._judged(order, rows)
+        model = await self._short.do("merge", partial(merged, order, rows, self._method, wire, scores))
         await self._keeping.hold(order["name"], model)
         self._keeping.have_merged(rows)
+
+    async def _judged(self, order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]]) -> Row | None:
+        """What is thought of clients after a merge, if it remembers; it is held."""
+        if "scores" not in order:
+            return None
+        name = order["scores"]["from"]
+        if name is not None and name not in self._store:
+            raise ValueError(f"{self._name} has lost {name}, what it remembers of clients")
+        before = np.ones(order["scores"]["n"], dtype=np.float32) if name is None else self._store[name]
+        wire = self._keeping.wire
+        after = await self._short.do("merge", partial(judged, order, rows, self._method, wire, before))
+        await self._keeping.hold(order["scores"]["to"], after)
+        return after
 
     async def _report(self, order: Mapping[str, Any]) -> NDArray[Any]:
         """What is sent to the cloud: a model, or the message of it; what is left over of that is on disk then."""
@@ -277,6 +291,11 @@ class Doing:
         if self._worker is None:
             raise ValueError(f"{self._name} has no data to train on")
         return self._worker
+
+
+def _merged_by(order: Mapping[str, Any]) -> list[str]:
+    """Names of what a merge makes."""
+    return [order["name"], *([order["scores"]["to"]] if "scores" in order else [])]
 
 
 def _made_by(order: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,7 @@ from fedloom import attacks
 from fedloom.attacks.settings import (
     Attack,
     Backdoor,
+    FreeRider,
     LabelFlip,
     Noise,
     NotFinite,
@@ -30,11 +31,12 @@ from fedloom.methods import Method
 from fedloom.simulator.altering import TO_MEMBERS, Altered, attack_stream
 from fedloom.simulator.book import Model
 from fedloom.simulator.held import Errand
+from fedloom.simulator.masking import check_masking
 from fedloom.simulator.roots import wanted
 from fedloom.simulator.scenarios import Scenario
 from fedloom.training import engine as training
 
-ALONE = (SignFlip, Scale, Noise, NotFinite, Backdoor, LabelFlip)
+ALONE = (SignFlip, Scale, Noise, FreeRider, NotFinite, Backdoor, LabelFlip)
 OF_STATIONS = (SignFlip, Scale, Noise, Replay, Withhold)
 Row = NDArray[np.float32]
 
@@ -42,6 +44,8 @@ Row = NDArray[np.float32]
 def check_hostile(scenario: Scenario, method: Method) -> None:
     """Refuse what cannot be deployed."""
     hostile = scenario.hostile
+    if scenario.secure_aggregation is not None:
+        check_masking(method, deployed=True)
     if wanted(method):
         raise ValueError(
             f"{method.name} merges by a reference of trusted data, which stations do not train; simulate it, or take another "
@@ -62,8 +66,8 @@ def check_hostile(scenario: Scenario, method: Method) -> None:
     attack = None if hostile.clients is None else hostile.clients.attack
     if attack is not None and not isinstance(attack, ALONE):
         raise ValueError(
-            f"hostile.clients.attack {attack.kind} is simulated only; devices can do sign-flip, scale, noise, not-finite, "
-            "label-flip and backdoor"
+            f"hostile.clients.attack {attack.kind} is simulated only; devices can do sign-flip, scale, noise, "
+            "free-rider, not-finite, label-flip and backdoor"
         )
     if attack is not None and not isinstance(attack, LabelFlip) and method.start.share is not None:
         raise ValueError(

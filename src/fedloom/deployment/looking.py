@@ -22,6 +22,8 @@ class Looking:
     def __init__(self, conductor: "Conductor") -> None:
         self._conductor = conductor
         self.on_wave: Callable[[], None] | None = None
+        self.on_look: Callable[[], None] | None = None
+        self.up_to_date = True
         self.wall_s = self.call_s = 0.0  # nothing is trained here
         self.batches: list[int] = []
         self.resume: Checkpoint | None = None
@@ -41,6 +43,13 @@ class Looking:
             conductor.ordering.waves.looked()
             self._sweep()
         self.wall_s += time.perf_counter() - before
+
+    def wait(self, models: list[Model]) -> None:
+        """As `compute`: what can be known here is."""
+        self.compute(models)
+
+    def flush(self) -> None:
+        """Nothing waits."""
 
     def mark(self, models: list[Model]) -> None:
         """The life before had looked at these, and kept them."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedloom.deployment import naming
 from fedloom.deployment.book import Names
-from fedloom.deployment.hostile import alteration, altered_at, is_altered, true_of
+from fedloom.deployment.hostile import alteration, altered_at, is_altered
 from fedloom.deployment.journal import Journal
 from fedloom.deployment.losses import Losses
 from fedloom.deployment.orders import Order, Outbox
@@ -117,6 +117,7 @@ class Ordering:
             order["arrivals"] = _plain(part.arrivals)
             order["old"] = self._recipe(target.models[0][0], [station], station)
             order["updates"] = [self._update_and_start(errand, j, station) for errand, j in jobs]
+            order |= self._scores(target, station, scene.topology.cover.shape[1])
         else:
             order["models"] = [[self._recipe(m, [station], station), w] for m, w in target.models]
             order["waves"] = self.waves.of(target)
@@ -132,7 +133,7 @@ class Ordering:
         if self._method.audit is not None:
             self.merges[target] = order
         if order["id"] in self._journal.confirmed:
-            self._names.done(name)
+            self.merged(order)
             return
         for errand, j in jobs:
             self._deliver(_sent(errand, j), int(errand.dispatch.client[j]), station)
@@ -140,6 +141,23 @@ class Ordering:
         if not self._method.edge.at_once:  # a round is over: who is still at work for it is late
             orders = (o for orders in self._outbox.waiting().values() for o in orders)
             self.late.update(o["name"] for o in orders if o["do"] == "train" and station in o["to"])
+
+    def merged(self, order: Order) -> None:
+        """A station has made a model, and what it remembers of clients is on its disk."""
+        self._names.done(order["name"])
+        if "scores" in order:
+            self._names.done(order["scores"]["to"])
+
+    def _scores(self, merged: Model, station: str, n_clients: int) -> Order:
+        """Where a merge remembers: as what its station has the scores of clients (None: none yet), and keeps those after it."""
+        rule = self._method.merge_edge
+        if not isinstance(rule, ByRows) or rule.remember is None:
+            return {}
+        after = merged.models[-1][0]
+        before = self._names.known(after.models[-1][0])
+        there = before is not None and station in self._names.at.get(before, ())
+        kept = self._names.keep(after, station)
+        return {"scores": {"from": before if there else None, "to": kept, "n": n_clients}}
 
     def report(self, models: Sequence[Model], stations: Sequence[str]) -> set[str]:
         """Stations send what the cloud has not of these models; their names."""
@@ -195,19 +213,17 @@ class Ordering:
         name = self._names.known(model)
         if name is None and model.jobs and not model.models:
             ((dispatch, at, _),) = model.jobs
-            found, client = _update(dispatch, int(at[0])), int(dispatch.client[at[0]])
-            if by != naming.device(client):
-                self._deliver(found, client, by)
-            return {"n": found, "at": by}
+            return self._brought(_update(dispatch, int(at[0])), int(dispatch.client[at[0]]), by)
         if name is None and not model.settled:
             match model.rule:
                 case None:
                     return {"mix": [[self._recipe(part, stations, by), weight] for part, weight in model.models]}
-                case Altered():  # a device that sends something else has that in the place of its update
-                    return self._recipe(model.models[0][0], stations, by)
+                case Altered(
+                    update=(_, client, first)
+                ):  # a device that sends something else has that in the place of its update
+                    return self._brought(naming.update(client, first), client, by)
                 case Arrived(message):
                     (result, _), (reference, _), *_ = model.models
-                    result = true_of(result) if isinstance(result.rule, Altered) else result
                     up = {"n": naming.message(_of_job(result)), "at": by}
                     return {"up": up, "ref": self._recipe(reference, stations, by), "key": message.key}
                 case Rounded(kind, _, key) if kind == FETCH:
@@ -215,6 +231,12 @@ class Ordering:
                 case rule if not isinstance(rule, Rounded):
                     return {"between": [self._recipe(part, stations, by) for part, _ in model.models]}
         return self._held(model, stations)
+
+    def _brought(self, update: str, client: int, by: str) -> Recipe:
+        """An update of a client, which a node has or is brought."""
+        if by != naming.device(client):
+            self._deliver(update, client, by)
+        return {"n": update, "at": by}
 
     def _held(self, model: Model, stations: Sequence[str]) -> Recipe:
         """A model that has a name, from the first of the stations that has it; if none has, the first is told to fetch it."""
@@ -343,7 +365,10 @@ def _update(dispatch: Dispatch, j: int) -> str:
 
 
 def _of_job(result: Model) -> str:
-    """The update that a model is which one job gives."""
+    """The update that a model is which one job gives, or which is sent in its place."""
+    if isinstance(result.rule, Altered):
+        _, client, first = result.rule.update
+        return naming.update(client, first)
     ((dispatch, at, _),) = result.jobs
     return _update(dispatch, int(at[0]))
 

@@ -18,7 +18,7 @@ from fedloom._sums import weighted_sum
 from fedloom.deployment.coded import Wire
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows
-from fedloom.simulator.edge_merge import merge_by_rows
+from fedloom.simulator.edge_merge import judge_by_rows, merge_by_rows
 from fedloom.training.state import Slowed
 
 Row = NDArray[np.float32]
@@ -82,9 +82,16 @@ def mixed(recipe: Recipe, rows: Mapping[str, NDArray[Any]], method: Method, wire
     return _plus(np.zeros(()), ((mixed(part, rows, method, wire), weight) for part, weight in recipe["mix"]))
 
 
-def merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire) -> Row:
-    """A station's merge; "slow": shared states of a client rule have moved by a share only."""
-    row = _merged(order, rows, method, wire)
+def merged(
+    order: Mapping[str, Any],
+    rows: Mapping[str, NDArray[Any]],
+    method: Method,
+    wire: Wire,
+    scores: Row | None = None,
+) -> Row:
+    """A station's merge; scores: what it thinks of clients with it, if it remembers. "slow": shared states of a client rule have
+    moved by a share only."""
+    row = _merged(order, rows, method, wire, scores)
     if "slow" not in order:
         return row
     old = mixed(order["slow"]["old"], rows, method, wire)
@@ -92,25 +99,41 @@ def merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: M
     return Slowed(float(order["slow"]["share"]), places)([old, row]).astype(np.float32)
 
 
-def _merged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire) -> Row:
+def judged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire, before: Row) -> Row:
+    """What a station thinks of clients (K,) after a merge, from what it thought before."""
+    rule, arrivals, used = _looked_at(order, rows, method, wire)
+    return judge_by_rows(rule, arrivals, len(order["updates"]))([*used, before]).astype(np.float32)
+
+
+def _looked_at(
+    order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire
+) -> tuple[ByRows, Arrivals, list[Row]]:
+    """Of a merge by the rows: the rule, what has arrived, and the old model, the updates, and what they started from."""
+    rule = method.merge_edge
+    if not isinstance(rule, ByRows):
+        raise ValueError(f"{method.name} merges by weights, not by rows")
+    fields = order["arrivals"]
+    arrivals = Arrivals(
+        client=np.array(fields["client"], dtype=np.int64),
+        n_samples=np.array(fields["n_samples"], dtype=np.int64),
+        n_reached=np.array(fields["n_reached"], dtype=np.int64),
+        staleness=np.array(fields["staleness"], dtype=np.int64),
+        total=float(fields["total"]),
+        steps=np.array(fields["steps"], dtype=np.int64),
+        occasion=tuple(int(number) for number in fields["occasion"]),
+    )
+    updates, starts = zip(*order["updates"])
+    return rule, arrivals, [mixed(recipe, rows, method, wire) for recipe in (order["old"], *updates, *starts)]
+
+
+def _merged(
+    order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire, scores: Row | None
+) -> Row:
     """Sums of updates wave by wave, then models; or what the method makes of the rows."""
     if "arrivals" in order:
-        rule = method.merge_edge
-        if not isinstance(rule, ByRows):
-            raise ValueError(f"{method.name} merges by weights, not by rows")
-        fields = order["arrivals"]
-        arrivals = Arrivals(
-            client=np.array(fields["client"], dtype=np.int64),
-            n_samples=np.array(fields["n_samples"], dtype=np.int64),
-            n_reached=np.array(fields["n_reached"], dtype=np.int64),
-            staleness=np.array(fields["staleness"], dtype=np.int64),
-            total=float(fields["total"]),
-            steps=np.array(fields["steps"], dtype=np.int64),
-            occasion=tuple(int(number) for number in fields["occasion"]),
-        )
-        updates, starts = zip(*order["updates"])
-        used = [mixed(recipe, rows, method, wire) for recipe in (order["old"], *updates, *starts)]
-        return merge_by_rows(rule, arrivals, len(updates))(used).astype(np.float32)
+        rule, arrivals, used = _looked_at(order, rows, method, wire)
+        used += [] if scores is None else [scores]
+        return merge_by_rows(rule, arrivals, len(order["updates"]))(used).astype(np.float32)
     if not order["waves"] and [weight for _, weight in order["models"]] == [1.0]:
         return mixed(order["models"][0][0], rows, method, wire)  # as the simulator does, to the sign of a zero
     total: NDArray[np.float64] = np.zeros(())

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import attacks
+from fedloom.attacks.settings import Attack, FreeRider
 from fedloom.simulator.altering import attack_stream
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
@@ -35,13 +36,19 @@ class Worker:
         """The row after so many local steps, and the states that a client rule keeps, if there is one: a pure function of these
         numbers, the states `own` before (None: as they begin), and the device's data. altered: the device is hostile, and this is
         what it sends."""
+        if altered and isinstance(self._attack, FreeRider) and self._setting.world.layout is None:
+            return self._altered(start, start, first_step), None  # it does not compute
         row, kept = self._trained(start, own, n_steps, first_step, lr_step)
         return (self._altered(row, start, first_step) if altered else row), kept
 
+    @property
+    def _attack(self) -> Attack | None:
+        hostility = self._setting.world.hostility
+        clients = None if hostility is None else hostility.settings.clients
+        return None if clients is None else clients.attack
+
     def _altered(self, row: Row, start: Row, first_step: int) -> Row:
-        world = self._setting.world
-        assert world.hostility is not None and world.hostility.settings.clients is not None
-        attack, update = world.hostility.settings.clients.attack, ("client", self.client, first_step)
+        world, attack, update = self._setting.world, self._attack, ("client", self.client, first_step)
         assert attack is not None
         sent = attacks.altered(attack, row, start, world.trainable, lambda: attack_stream(world.seed, update))
         if not np.isfinite(sent).all():

@@ -55,6 +55,8 @@ class View:
     collect: Collect
     edge_rounds: int = 1
     lr: float = 0.1
+    found_before: frozenset[int] = frozenset()
+    """Clients that were suspected of false reports in earlier cloud rounds, if the method remembers them."""
 
     @property
     def in_reach(self) -> NDArray[np.bool_]:
@@ -162,9 +164,10 @@ class View:
 
     @property
     def trusted(self) -> NDArray[np.bool_]:
-        """(K,): active, and not suspected of false reports about links."""
+        """(K,): active, and not suspected of false reports about links, now or before."""
         trusted = self.active.copy()
         trusted[self.link_check.suspects] = False
+        trusted[sorted(self.found_before)] = False
         return trusted if trusted.any() else self.active
 
     @property

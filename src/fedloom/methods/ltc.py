@@ -49,6 +49,7 @@ def method(
     feature_s: float | None = None,
     keep_progress: bool = True,
     crop_layers: int = 1,
+    remember_liars: bool = False,
 ) -> Method:
     """solution: the criterion, 1.1, 1.2, 2 or 3. feature: what clients reveal, update, crop, prediction or skew. n_clusters: by
     default one for five clients, at least two. size_min, size_max: of clusters after moves, by default half and one and a half
@@ -56,7 +57,8 @@ def method(
     must be paid back with, at least 1 (inf: nothing may get worse), by default 1.05, for solution 3 1.8. choice: of valid
     changes, random or best. start: clusters to begin with, by chance or with complementary directions (A+). box_s: seconds of
     a cloud round; feature_s: seconds to collect features, if not what it takes. keep_progress: clients go on from what they
-    trained for a feature. crop_layers: how many of the smallest convolutions "crop" reveals."""
+    trained for a feature. crop_layers: how many of the smallest convolutions "crop" reveals. remember_liars: who was once found
+    to report links falsely is left out of all later groupings, and not only while it lies."""
     _check.one_of("feature", feature, tuple(FEATURES))
     _check.one_of("start", start, STARTS)
     _check.one_of("choice", choice, CHOICES)
@@ -100,6 +102,7 @@ def method(
         box_s,
         feature_s,
         keep_progress,
+        remember_liars,
     )
 
 
@@ -130,12 +133,19 @@ def d2d_method(
     box_s: float,
     feature_s: float | None = None,
     keep_progress: bool = True,
+    remember_liars: bool = False,
 ) -> Method:
     """Clusters around devices, made anew in every cloud round, that run the rounds which fit into a time box."""
     return Method(
         name=name,
         summary=summary,
-        group=Grouping(group, when="cloud-round", feature_s=feature_s, keep_progress=keep_progress),
+        group=Grouping(
+            group,
+            when="cloud-round",
+            feature_s=feature_s,
+            keep_progress=keep_progress,
+            remember_liars=remember_liars,
+        ),
         needs=frozenset({Need.SIZES} | needs),
         edge=TimeBox(seconds=box_s),
     )

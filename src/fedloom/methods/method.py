@@ -47,6 +47,8 @@ class Grouping:
     """Seconds it takes to collect a feature for grouping, if not what computing and sending take."""
     keep_progress: bool = True
     """Clients that trained for a feature go on from there in the first edge round."""
+    remember_liars: bool = False
+    """Who was once suspected of false reports about links stays so in all later cloud rounds."""
 
     def __post_init__(self) -> None:
         _check.one_of("when", self.when, WHEN)

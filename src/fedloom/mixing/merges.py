@@ -21,6 +21,9 @@ WeighEdge = Callable[[Arrivals], EdgeWeights]
 WeighCloud = Callable[[Reports], CloudWeights]
 EdgeRule = Callable[[Arrivals, Rows, Rows, Rows], NDArray[np.floating]]
 CloudRule = Callable[[Reports, Rows, Rows], NDArray[np.floating]]
+Floats = NDArray[np.float64]
+EdgeMemory = Callable[[Arrivals, Rows, Rows, Rows, Floats], Floats]
+CloudMemory = Callable[[Reports, Rows, Rows, Floats], Floats]
 
 
 class Looks(Protocol):
@@ -66,6 +69,9 @@ class ByRows:
     """Which of the updates are left out before the rule is asked, beside those that are not finite."""
     root: Root | None = None
     """Trusted data: what they make of the old model is told with the arrivals (`reference`)."""
+    remember: EdgeMemory | None = None
+    """As `rule`, and the scores (m,) that the senders had, 1 in the beginning -> those that they have now, which are told with
+    the arrivals (`scores`). A host remembers every client that it has met."""
 
     def weights(self, arrivals: Arrivals) -> EdgeWeights | None:
         return None
@@ -98,6 +104,9 @@ class CloudByRows:
     """Which of the reports are left out before the rule is asked, beside those that are not finite."""
     root: Root | None = None
     """Trusted data: what they make of the old model is told with the reports (`reference`)."""
+    remember: CloudMemory | None = None
+    """As `rule`, and the scores (N,) that the hosts of the aggregators had, 1 in the beginning -> those that they have now, which
+    are told with the reports (`scores`)."""
 
     def weights(self, reports: Reports) -> CloudWeights:
         return self.shown(reports)

@@ -39,5 +39,5 @@ def sorted_columns(rows: Rows) -> Rows:
 def _kernels_for(rows: Rows) -> ModuleType | None:
     if rows.ndim != 2 or not len(rows) or rows.dtype != np.float32:
         raise ValueError(f"rows must be at least one model, (m, P) in float32, got {rows.shape} in {rows.dtype}")
-    kernels = _kernels.merging()
+    kernels = _kernels.compiled()
     return None if kernels is None or len(rows) > kernels.MOST_ROWS else kernels

@@ -21,7 +21,8 @@ class Arrivals:
     staleness (m,): merges of this aggregator (asynchronous) or edge rounds since the client was sent to work, 0 = fresh;
     total: samples of all clients attached to the aggregator; steps (m,): local steps that each client did. occasion: what tells
     this merge from all others of a run (its seed first), for rules that draw. n_sick: so many more came and were left out;
-    reference (P,): what trusted data make of the old model, if the merge has some.
+    reference (P,): what trusted data make of the old model, if the merge has some; scores (m,): what the aggregator thinks of the
+    clients, if the merge remembers.
     """
 
     client: NDArray[np.int64]
@@ -33,6 +34,7 @@ class Arrivals:
     occasion: tuple[int, ...] = (0,)
     n_sick: int = 0
     reference: NDArray[np.float32] | None = None
+    scores: Floats | None = None
 
     def only(self, kept: NDArray[np.bool_] | NDArray[np.int64]) -> "Arrivals":
         """As if only some of them, by mask (m,) or by number, had come."""
@@ -44,6 +46,7 @@ class Arrivals:
             staleness=self.staleness[kept],
             steps=None if self.steps is None else self.steps[kept],
             n_sick=self.n_sick + len(self.client) - len(self.client[kept]),
+            scores=None if self.scores is None else self.scores[kept],
         )
 
 
@@ -66,7 +69,8 @@ class Reports:
 
     reported_last (N,): as reported, in its last edge round only; n_reports (N,): its reports so far, with this one;
     cluster (N,): the cluster 0, 1, ... that n works for; label_counts (clusters, C): samples of each class of all members of
-    a cluster, on whatever host. reference (P,): what trusted data make of the old model, if the merge has some.
+    a cluster, on whatever host. reference (P,): what trusted data make of the old model, if the merge has some. scores (N,): what
+    the cloud thinks of the aggregators, if the merge remembers.
     """
 
     total: Floats
@@ -78,6 +82,7 @@ class Reports:
     cluster: NDArray[np.int64] | None = None
     label_counts: NDArray[np.int64] | None = None
     reference: NDArray[np.float32] | None = None
+    scores: Floats | None = None
 
     def only(self, kept: NDArray[np.bool_]) -> "Reports":
         """As if only some of the aggregators (N,) had reported, and the others had no samples."""

@@ -208,7 +208,9 @@ class Cloud:
             fresh=fresh,
             reported_last=(contributed_last @ samples) * fresh,
             n_reports=self.n_reports.copy(),
-            cluster=np.unique(topology.clusters, return_inverse=True)[1],
+            cluster=topology.clusters
+            if topology.cluster is None
+            else np.unique(topology.clusters, return_inverse=True)[1],
             label_counts=self._labels_of_clusters(topology, contributed),
         )
 

@@ -61,7 +61,7 @@ def save_checkpoint(folder: Path, checkpoint: "Checkpoint", identity: str, *, fl
         "measures": checkpoint.measures,
         "decisions": {g: _pack(decision) for g, decision in checkpoint.decisions.items()},
         "scores": checkpoint.scores,
-    } | ({"own_at": checkpoint.own_at} if checkpoint.own_at else {})
+    } | ({"own_at": checkpoint.own_at, "own_width": checkpoint.own_width} if checkpoint.own_at else {})
     state |= {"sick": checkpoint.sick} if checkpoint.sick else {}
     state |= {"verdicts": checkpoint.verdicts} if checkpoint.verdicts else {}
     text = json.dumps(state)
@@ -128,6 +128,7 @@ def read_checkpoint(path: Path, identity: str) -> "Checkpoint":
             last_row=arrays.get("last_row"),
             own=arrays.get("own", np.zeros((0, 0), dtype=np.float32)),
             own_at=state.get("own_at", []),
+            own_width=state.get("own_width", []),
             sick=[(str(who), int(k), int(n), str(cause)) for who, k, n, cause in state.get("sick", [])],
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, MemoryError) as error:

@@ -97,7 +97,7 @@ def _record(
     rounds = simulation.rounds(checkpoint)
     with writer, closing(rounds):  # closed here, and not when it is deleted: polars may send Ctrl-C twice
         for measures in rounds:
-            writer.after_round(simulation.checkpoint())
+            writer.after_round(simulation)
             if on_round is not None:
                 on_round(simulation.cloud_rounds_done, measures)
     files = tables_of(simulation) | {MODEL: model_bytes(simulation, identity)}
@@ -121,14 +121,17 @@ class _Writer:
         self._left: Checkpoint | None = None
         self._written, self._took_s = time.perf_counter(), USUAL_S
 
-    def after_round(self, checkpoint: "Checkpoint") -> None:
-        """A cloud round is over, or (0) the first model was measured: there is nothing to go on from then."""
-        _believable(checkpoint)
-        if checkpoint.cloud_round == 0:
+    def after_round(self, simulation: "Simulation") -> None:
+        """A cloud round is over, or (0) the first model was measured: there is nothing to go on from then. Models that wait are
+        not computed for a checkpoint that is not due."""
+        _believable(simulation.cloud_rounds_done, simulation.measures)
+        if simulation.cloud_rounds_done == 0:
             return
-        self._left = checkpoint
-        if time.perf_counter() - self._written >= min(self.every_s, self._took_s / SHARE):
-            self._write(checkpoint)
+        due = time.perf_counter() - self._written >= min(self.every_s, self._took_s / SHARE)
+        if due or simulation.up_to_date:
+            self._left = simulation.checkpoint()
+        if due and self._left is not None:
+            self._write(self._left)
 
     def within_round(self, take: "Callable[[], Checkpoint]") -> None:
         """A batch of training is over."""
@@ -157,13 +160,11 @@ class _Writer:
         self._took_s = self._written - before
 
 
-def _believable(checkpoint: "Checkpoint") -> None:
+def _believable(cloud_round: int, measures: list[Measures]) -> None:
     """Refused, before anything is written, if time, energy or traffic is infinite or no number."""
-    for last in checkpoint.measures[-1:]:
+    for last in measures[-1:]:
         clock = {name: last[name] for name in CLOCK if name in last}
-        finite.results(
-            f"the clock after cloud round {checkpoint.cloud_round}, by the rates and powers of the fleet", clock
-        )
+        finite.results(f"the clock after cloud round {cloud_round}, by the rates and powers of the fleet", clock)
 
 
 def _look(folder: Path, settings: dict[str, Any], identity: str) -> None:

@@ -60,6 +60,12 @@ NAMES = {
     "rejected": "rejected updates so far",
     "found": "lying heads and edge servers found so far",
     "backdoor_success": "backdoor success",
+    "mask_rounds": "rounds of messages for masks so far",
+    "mask_dropouts": "clients that dropped out with their masks",
+    "mask_closed": "masked sums that did not open",
+    "mask_bytes": "bytes for masks so far",
+    "mask_j": "joules for masks so far",
+    "mask_server_s": "seconds of servers for masks so far",
     "train_loss": "training loss",
 }
 
@@ -87,6 +93,9 @@ MEANINGS = {
     "mae": "mean absolute error of the global model on the test samples",
     "backdoor_success": "share of the test samples of other classes that, with the trigger, the global model takes for its "
     "target",
+    "mask_dropouts": "clients that had shared keys, and whose update was lost or late: the others had to open their masks",
+    "mask_closed": "sums of which fewer clients were left than the threshold asks for; they are merged all the same, as only "
+    "costs are counted",
     "rejected": "updates that were not finite, absurdly long, or reports of aggregators that lied, and were left out of every "
     "merge",
     "found": "edge servers and heads that were audited, and proved to have sent what they had not merged",

@@ -71,8 +71,6 @@ class Altering:
         update = dispatch.update(j)
         start: Model = dispatch.starts[dispatch.start[j]]
         match attack:
-            case FreeRider() if attack.std == 0.0:
-                return start
             case FreeRider():
                 return derive([start, start], self._rule(attack, update), start.steps)
             case Replay():

@@ -15,7 +15,7 @@ without such a way, or a register of what is left out (fedloom.simulator.sick), 
 """
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fedloom.simulator.gathering import Gathered, Slots
 from fedloom.simulator.recovery import Recovery
 from fedloom.simulator.sick import Sick, Update
+from fedloom.simulator.walking import begun_with, unsettled
 from fedloom.simulator.wave import Wave
 from fedloom.training.chain import Chain, Limits, takes_chains, wave_by_wave, weighted
 from fedloom.training.engine import Engine, KeepsState, NotFinite
@@ -166,30 +167,71 @@ class Settlement:
 
     The level of a model is the number of waves before it can be made. Waves are handed to the engine together as far as what is
     made between them is linear, if it takes such chains (fedloom.training.chain). waves: so many are trained. Between two calls
-    of the engine it may be written down (`waiting`) and gone on with later (`skip`).
+    of the engine it may be written down (`waiting`) and gone on with later (`skip`). What is looked at one time after the other,
+    with nothing in between that needs it, may be computed together (`add`).
 
     If a client's model does not stay finite, waves are trained one at a time from there on, with the suspects tried before.
     """
 
-    def __init__(self, target: Model) -> None:
-        self.target, self.waves = target, 0
-        self._order = _unsettled(target)
+    def __init__(self, models: Iterable[Model]) -> None:
+        self.waves = 0
+        self.looks: list[list[Model]] = []  # what is looked at, one time after the other
+        self._order: list[Model] = []
         self._level: dict[Model, int] = {}
         self._sums: dict[Model, Floats] = {}  # what trained jobs gave to models that wait for more of them
-        for model in self._order:  # dependencies come first
-            after_models = [self._level.get(m, 0) for m, _ in model.models]
-            after_jobs = [1 + self._level.get(s, 0) for s in _begun_with(model)]
-            self._level[model] = max(after_models + after_jobs, default=0)
+        self._ends: list[int] = []  # of each look, the level at which all of it is known
+        looked_at = list(models)
+        self._look_at(looked_at, unsettled(looked_at))
+
+    def add(self, models: Sequence[Model]) -> bool:
+        """Look at these too, after the others; every wave has the jobs that it would have if all others were computed before.
+        False, and nothing has changed, if that cannot be so, or rules and states of clients have to be looked at in between."""
+        new = unsettled(models, self._level)
+        self._look_at(list(models), new)
+        if all(self._is_plain(model) for model in new):
+            return True
+        for model in new:
+            del self._level[model]
+        del self.looks[-1], self._ends[-1], self._order[len(self._order) - len(new) :]
+        return False
+
+    def _is_plain(self, model: Model) -> bool:
+        """Made by weights, of jobs that are all trained in the wave before it."""
+        begun = {self._level.get(start, -1) for dispatch, at, _ in model.jobs for start in dispatch.starts_of(at)}
+        own = model.kept is not None or any(dispatch.own is not None for dispatch, _, _ in model.jobs)
+        return not own and model.rule is None and begun <= {self._level[model] - 1}
+
+    @property
+    def n_models(self) -> int:
+        """That are not computed yet."""
+        return len(self._order)
+
+    @property
+    def _last(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def _look_at(self, models: list[Model], new: list[Model]) -> None:
+        before = self._last
+        for model in new:  # dependencies come first
+            after_models = [self._level.get(m, before) for m, _ in model.models]
+            after_jobs = [1 + max(before, self._level.get(s, before)) for s in begun_with(model)]
+            self._level[model] = max([before, *after_models, *after_jobs])
+        self._order += new
+        self.looks.append(models)
+        self._ends.append(max((self._level[model] for model in new), default=before))
+
+    def _begin(self) -> None:
+        """All looks are known."""
         dispatches = dict.fromkeys(dispatch for model in self._order for dispatch, _, _ in model.jobs)
         self._starts = {  # levels; -1: not known, and of jobs that nobody needs
             d: [self._level.get(s, 0 if s.settled else -1) for s in d.starts] for d in dispatches
         }
         self._merges: list[Model] = []  # if there are states: all models, in the order that they have without
         if any(d.own is not None for d in dispatches) or any(model.kept is not None for model in self._order):
-            self._merges = list(dict.fromkeys([*_unsettled(target, states=False), *self._order]))
+            looked_at = [model for look in self.looks for model in look]
+            self._merges = list(dict.fromkeys([*unsettled(looked_at, states=False), *self._order]))
         sick = next((d.sick for d in dispatches if d.sick is not None), None)
         self._recovery = Recovery(self._order, self._level, self._sums, sick)
-        self._last = max(self._level.values(), default=-1)
         self._of_level: list[list[Model]] = [[] for _ in range(self._last + 1)]
         for model, level in self._level.items():
             self._of_level[level].append(model)
@@ -201,7 +243,8 @@ class Settlement:
 
     def skip(self, waves: int, waiting: Mapping[int, Floats]) -> None:
         """Take so many waves as trained: mark the models that they finished, whose rows the caller knows."""
-        if not (0 <= waves <= max(0, self._last) and all(0 <= i < len(self._order) for i in waiting)):
+        self._begin()
+        if not (0 <= waves <= self._last and all(0 <= i < len(self._order) for i in waiting)):
             raise ValueError(f"{waves} waves with sums of {sorted(waiting)} do not fit {len(self._order)} models")
         for models in self._of_level[:waves]:
             for model in models:
@@ -218,9 +261,14 @@ class Settlement:
         batches: list[int] | None = None,
         on_wave: Callable[[], None] | None = None,
         call_s: float = CALL_S,
+        on_look: Callable[[], None] | None = None,
     ) -> None:
         """Compute the rest (without an engine: only mark it). batches: gets the number of jobs of every wave. on_wave is called
-        after every call of the engine, which begins no further wave after call_s wall seconds."""
+        after every call of the engine, which begins no further wave after call_s wall seconds; on_look, when one of several looks
+        is trained, but for the last."""
+        if not self.waves:
+            self._begin()
+        ends = self._ends[:-1]
         if engine is not None:
             self._recovery.leave_out(engine, self.waves)
         while engine is not None and self.waves <= self._last:
@@ -232,6 +280,10 @@ class Settlement:
                 batches += n_jobs
             if on_wave is not None:
                 on_wave()
+            while ends and self.waves >= ends[0]:
+                ends.pop(0)
+                if on_look is not None:
+                    on_look()
         if engine is not None:
             self._recovery.end()
         for model in self._order:
@@ -248,7 +300,7 @@ class Settlement:
         """All it is made of is known, but for what only those need who are left without others."""
         for part, _ in model.models:
             if not part.settled:
-                Settlement(part).finish(engine)
+                Settlement([part]).finish(engine)
         parts = [(part.row, weight) for part, weight in model.models if part.row is not None]
         if model.rule is None:
             model.row = weighted(self._sums.pop(model, None), parts)
@@ -360,68 +412,10 @@ def settle(target: Model, engine: Engine | None, batches: list[int] | None = Non
 
     batches: gets the number of jobs of every batch that was trained.
     """
-    Settlement(target).finish(engine, batches)
+    settle_all([target], engine, batches)
     return target.row
 
 
 def settle_all(targets: Iterable[Model], engine: Engine | None, batches: list[int] | None = None) -> None:
     """Compute several models together, in as few batches as one would take."""
-    settle(together(targets), engine, batches)
-
-
-def together(targets: Iterable[Model]) -> Model:
-    """A model without values that needs all of these."""
-    return derive(list(targets), lambda rows: np.zeros(0), steps=0)
-
-
-def settled_below(roots: list[Model]) -> list[Model]:
-    """The settled models that the roots are, or depend on, each once, in an order that depends on the recipes only."""
-    found: dict[Model, None] = {}
-    for root in roots:
-        for model in _walk(root):
-            if model.settled:
-                found[model] = None
-    return list(found)
-
-
-def _unsettled(target: Model, states: bool = True) -> list[Model]:
-    """Unsettled models below and including `target`, each after those it depends on; states: and after own states of clients."""
-    return [m for m in _walk(target, states) if not m.settled]
-
-
-def _walk(root: Model, states: bool = True) -> Iterator[Model]:
-    """All models below and including `root`, each once, dependencies first; does not look behind settled ones. states: with the
-    own states of clients."""
-    seen = {root}
-    stack = [(root, _parts(root, states))]
-    while stack:
-        model, parts = stack[-1]
-        for part in parts:
-            if part not in seen:
-                seen.add(part)
-                stack.append((part, _parts(part, states)))
-                break
-        else:
-            stack.pop()
-            yield model
-
-
-def _parts(model: Model, states: bool) -> Iterator[Model]:
-    if not model.settled:
-        for part, _ in model.models:
-            yield part
-        yield from _begun_with(model, states)
-
-
-def _begun_with(model: Model, states: bool = True) -> Iterator[Model]:
-    """What the jobs begin with that a model is made of; states: own states of their clients, too."""
-    for dispatch, at, _ in model.jobs:
-        yield from dispatch.starts_of(at)
-    if model.kept is not None and states:
-        dispatch, position = model.kept
-        yield dispatch.starts[dispatch.start[position]]
-        if dispatch.own is not None:
-            yield dispatch.own[position]
-    for dispatch, at, _ in model.jobs if states else []:
-        if dispatch.own is not None:
-            yield from (dispatch.own[j] for j in at.tolist())
+    Settlement(targets).finish(engine, batches)

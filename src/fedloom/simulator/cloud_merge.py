@@ -12,6 +12,8 @@ from fedloom.simulator.book import Ingredients, Model, Recipe, Row, combine, der
 from fedloom.simulator.sick import NORM, NOT_FINITE, Sick, Update
 
 Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Rows = NDArray[np.float32]
 Without = Callable[[Mask], list[tuple[Model, float]]]
 
 
@@ -61,12 +63,15 @@ def merged(
     models: Sequence[Model],
     told: Told,
     reference: Model | None = None,
+    scores: Model | None = None,
 ) -> Model:
-    """What the cloud makes of its old model and those of the aggregators (N,). reference: what trusted data make of the old."""
+    """What the cloud makes of its old model and those of the aggregators (N,). reference: what trusted data make of the old one;
+    scores: of the aggregators after this merge, if the rule remembers."""
     parts = [(old, weights.own), *zip(models, weights.edge.tolist())]
     steps = max(m.steps for m, w in parts if w)
     if isinstance(rule, CloudByRows):
-        return derive([old, *models, *([] if reference is None else [reference])], _by_rows(rule, reports, told), steps)
+        more = [model for model in (reference, scores) if model is not None]
+        return derive([old, *models, *more], _by_rows(rule, reports, told), steps)
 
     def without(out: Mask) -> list[tuple[Model, float]]:
         heard = reports.only(~out)
@@ -102,19 +107,52 @@ def _by_rows(rule: CloudByRows, reports: Reports, told: Told) -> Recipe:
     """The rule of those that are left; the others look like the old model to it, and as if they had nothing to say."""
 
     def merge(rows: list[Row]) -> NDArray[np.floating]:
-        n = len(reports.total)
-        old, models = rows[0], np.stack(rows[1 : 1 + n])
-        heard = reports if len(rows) == 1 + n else replace(reports, reference=rows[-1])
-        out, news = told.left_out, reports.fresh & (reports.reported > 0)
-        if rule.screen is not None and (news & ~out).any():
-            far = np.zeros(len(models), dtype=np.bool_)
-            far[news & ~out] = rule.screen.too_far(models[news & ~out], old)
-            told.note(far & np.isfinite(models).all(axis=1), NORM)
-            told.note(far & ~np.isfinite(models).all(axis=1), NOT_FINITE)
-            out = out | far
-        if not out.any():
-            return rule.rule(heard, old, models)
-        models[out] = old
-        return old if not (news & ~out).any() else rule.rule(heard.only(~out), old, models)
+        old, models, heard, more = _heard(rule, reports, told, rows)
+        if heard is not reports and not _news(heard).any():
+            return old
+        if rule.remember is not None:
+            heard = replace(heard, scores=more.pop().astype(np.float64))
+        if more:
+            heard = replace(heard, reference=more[0])
+        return rule.rule(heard, old, models)
 
     return merge
+
+
+def judged(
+    rule: CloudByRows, reports: Reports, old: Model, models: Sequence[Model], told: Told, scores: Model, host: Ints
+) -> tuple[Model, Model]:
+    """Scores of hosts after a merge, from those before it, and those of the aggregators (N,) on hosts (N,). One with several
+    aggregators has the mean of what they come to."""
+
+    def judge(rows: list[Row]) -> NDArray[np.floating]:
+        assert rule.remember is not None
+        was, models, heard, (before,) = _heard(rule, reports, told, rows)
+        after = before.astype(np.float64)
+        if _news(heard).any():
+            found = rule.remember(heard, was, models, after[host])
+            after[host] = (np.bincount(host, found) / np.maximum(np.bincount(host), 1))[host]
+        return after
+
+    after = derive([old, *models, scores], judge, steps=0)
+    return after, derive([after], lambda rows: rows[0][host], steps=0)
+
+
+def _heard(rule: CloudByRows, reports: Reports, told: Told, rows: list[Row]) -> tuple[Row, Rows, Reports, list[Row]]:
+    """The old model, those of the aggregators (N, P), what is told of those that are left, and the rest of the rows."""
+    n = len(reports.total)
+    old, models = rows[0], np.stack(rows[1 : 1 + n])
+    out, news = told.left_out, _news(reports)
+    if rule.screen is not None and (news & ~out).any():
+        far = np.zeros(len(models), dtype=np.bool_)
+        far[news & ~out] = rule.screen.too_far(models[news & ~out], old)
+        told.note(far & np.isfinite(models).all(axis=1), NORM)
+        told.note(far & ~np.isfinite(models).all(axis=1), NOT_FINITE)
+        out = out | far
+    models[out] = old
+    return old, models, reports.only(~out) if out.any() else reports, rows[1 + n :]
+
+
+def _news(reports: Reports) -> Mask:
+    """(N,)"""
+    return np.asarray(reports.fresh & (reports.reported > 0))

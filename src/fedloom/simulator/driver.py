@@ -172,9 +172,9 @@ class Driver:
                 self._perform(self.method.cloud.finish(machines.cloud))
             g += 1
             over = self.agenda.is_over(g, n_rounds) or self.deserted
-            state = state_of(self, g, max(edge.n_rounds for edge in machines.edges), self.held.model)
-            noise_std = self.held.merged_noise(self.scenes.now)
-            yield replace(state, last=over, costs=self.ledger.by_aggregator(), noise_std=noise_std)
+            costs, noise_std = self.ledger.by_aggregator(), self.held.merged_noise(self.scenes.now)
+            n_rounds_of_all = max(edge.n_rounds for edge in machines.edges)
+            yield state_of(self, g, n_rounds_of_all, self.held.model, last=over, costs=costs, noise_std=noise_std)
 
     def _begin(self, g: int) -> None:
         """Cloud round g begins."""

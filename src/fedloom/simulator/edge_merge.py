@@ -25,17 +25,26 @@ Values = TypeVar("Values", NDArray[np.float64], NDArray[np.bool_])
 
 
 def by_rows(
-    rule: MergeEdge, old: Model, part: Part, steps: int, sick: Sick | None, reference: Model | None = None
-) -> Model:
+    rule: MergeEdge,
+    old: Model,
+    part: Part,
+    steps: int,
+    sick: Sick | None,
+    reference: Model | None = None,
+    scores: Model | None = None,
+) -> tuple[Model, Model | None]:
     """A merge that is a function of the models: it is done when they are computed. reference: what trusted data make of the old
-    model."""
+    model. scores: of all devices, if the merge remembers. The new model, and the scores after the merge."""
     assert isinstance(rule, ByRows)
     jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
     results = [load.result(j) for load, j in jobs]
     starts = [load.dispatch.starts[load.dispatch.start[j]] for load, j in jobs]
     arrived = None if sick is None else Arrived.of(part.flights, sick)
-    parts = [old, *results, *starts, *([] if reference is None else [reference])]
-    return derive(parts, merge_by_rows(rule, part.arrivals, len(jobs), arrived), steps)
+    parts = [old, *results, *starts]
+    if scores is not None:
+        scores = derive([*parts, scores], judge_by_rows(rule, part.arrivals, len(jobs), arrived), steps=0)
+    parts += [model for model in (reference, scores) if model is not None]
+    return derive(parts, merge_by_rows(rule, part.arrivals, len(jobs), arrived), steps), scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,25 +73,56 @@ class Arrived:
 
 
 def merge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int, arrived: Arrived | None = None) -> Recipe:
-    """The recipe of a merge of the old model, n_jobs updates, what they started from, and a reference if there is one."""
+    """The recipe of a merge of the old model, n_jobs updates, what they started from, a reference if there is one, and the scores
+    of all devices after it if it remembers."""
 
     def merge(rows: list[Row]) -> NDArray[np.floating]:
-        old, updates, starts = rows[0], rows[1 : 1 + n_jobs], rows[1 + n_jobs : 1 + 2 * n_jobs]
-        out = np.zeros(n_jobs, dtype=np.bool_) if arrived is None else arrived.left_out
-        if rule.screen is not None and not out.all():
-            far = np.zeros(n_jobs, dtype=np.bool_)
-            far[~out] = rule.screen.too_far(_stacked(updates, ~out), _stacked(starts, ~out))
-            if arrived is not None:
-                arrived.note(far)
-            out = out | far
+        old, updates, starts, more = _cut(rows, n_jobs)
+        out = _left_out(rule, updates, starts, arrived)
         if out.all():
             return old
         heard = arrivals.only(~out) if out.any() else arrivals
-        if len(rows) > 1 + 2 * n_jobs:
-            heard = replace(heard, reference=rows[-1])
+        if rule.remember is not None:
+            heard = replace(heard, scores=more.pop()[heard.client].astype(np.float64))
+        if more:
+            heard = replace(heard, reference=more[0])
         return rule.rule(heard, old, _stacked(updates, ~out), _stacked(starts, ~out))
 
     return merge
+
+
+def judge_by_rows(rule: ByRows, arrivals: Arrivals, n_jobs: int, arrived: Arrived | None = None) -> Recipe:
+    """The recipe of the scores of all devices after such a merge; those before it are the last row."""
+
+    def judge(rows: list[Row]) -> NDArray[np.floating]:
+        assert rule.remember is not None
+        old, updates, starts, (scores,) = _cut(rows, n_jobs)
+        out = _left_out(rule, updates, starts, arrived)
+        after = scores.astype(np.float64)
+        if not out.all():
+            heard = arrivals.only(~out) if out.any() else arrivals
+            models, begun = _stacked(updates, ~out), _stacked(starts, ~out)
+            after[heard.client] = rule.remember(heard, old, models, begun, after[heard.client])
+        return after
+
+    return judge
+
+
+def _cut(rows: list[Row], n_jobs: int) -> tuple[Row, list[Row], list[Row], list[Row]]:
+    """The old model, updates, what they started from, and the rest."""
+    return rows[0], rows[1 : 1 + n_jobs], rows[1 + n_jobs : 1 + 2 * n_jobs], rows[1 + 2 * n_jobs :]
+
+
+def _left_out(rule: ByRows, updates: list[Row], starts: list[Row], arrived: Arrived | None) -> Mask:
+    """(m,): updates that are sick, or too far for the screen, which is noted."""
+    out = np.zeros(len(updates), dtype=np.bool_) if arrived is None else arrived.left_out
+    if rule.screen is None or out.all():
+        return out
+    far = np.zeros(len(updates), dtype=np.bool_)
+    far[~out] = rule.screen.too_far(_stacked(updates, ~out), _stacked(starts, ~out))
+    if arrived is not None:
+        arrived.note(far)
+    return out | far
 
 
 def _stacked(rows: list[Row], kept: Mask) -> NDArray[np.float32]:

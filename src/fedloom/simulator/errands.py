@@ -14,6 +14,7 @@ from fedloom.simulator.air import back_s
 from fedloom.simulator.exchange import Way
 from fedloom.simulator.held import Errand, Held
 from fedloom.simulator.ledger import NOBODY, NOTED, Bill, Ledger, Note, Shares
+from fedloom.simulator.masking import Masking
 from fedloom.simulator.outages import CAUSES, Fate, Job, Outages
 from fedloom.simulator.scene import Scene, Trip
 from fedloom.simulator.timeline import Sent, Timeline
@@ -47,6 +48,7 @@ class Errands:
         self.timeline, self._keep_timeline = Timeline(), keep_timeline
         self.n_late = self.n_updates = self.n_lost = self._lost_in_a_row = 0
         self.lost_by: Counter[str] = Counter()
+        self.masking = None if world.secure is None else Masking(world.secure, round(world.model_bits / 32))
 
     def send(self, action: Send, edge: Edge, scene: Scene, at_s: float, cloud_round: int) -> OnTheWay:
         """Note the jobs, book what they cost, and tell when each client is back."""
@@ -80,6 +82,9 @@ class Errands:
         )
         if self._keep_timeline:
             self.timeline.append(sent)
+        if self.masking is not None and trip.extra is not None:
+            gone = sent.late if fate is None else sent.late | (fate.cause >= 0)
+            self.masking.note(scene, clients, gone, trip.extra, self._ledger)
         errand = Errand(dispatch, sent, arriving, fate)
         for part in action.parts:
             part.load, part.arrives_s = errand, at_s + takes_s[part.at]
@@ -136,6 +141,7 @@ class Errands:
                 _computing(scene, clients, fate.compute_s),
                 *down.bills_of(clients, self._world.down_bytes, fate.down),
                 *up.bills_of(clients, self._world.up_bytes, fate.up),
+                *(trip.extra.entries if trip.extra is not None else []),
             ]
         self._ledger.compute(busy_s, busy_s * power_w)
         self._ledger.pay(entries)
@@ -185,12 +191,17 @@ class Errands:
             who, pretend = idle
             work_s = np.where(who[clients], 0.0, compute_s)
             compute_s = compute_s if pretend else work_s
+        extra = None if self.masking is None else self.masking.before(scene, clients)
+        if extra is not None:
+            work_s, compute_s = work_s + extra.compute_s, compute_s + extra.compute_s
         fetch_s = ways.client_down.seconds[clients]
         kinds, start = _different(scene.start_of[clients])
         if (air := scene.snapshot.air).is_shared:  # if nobody else sends meanwhile
             takes_s = back_s(air, ways.client_down, ways.client_up, clients, compute_s)
         else:
             takes_s = ways.client_up.arrivals(clients, fetch_s + compute_s, self._uplink)
+        if extra is not None:
+            takes_s = takes_s + extra.wait_s
         return Trip(
             fetch_s=fetch_s,
             compute_s=compute_s,
@@ -201,9 +212,11 @@ class Errands:
                 _computing(scene, clients, work_s),
                 *ways.client_down.bills(clients, self._world.down_bytes),
                 *ways.client_up.bills(clients, self._world.up_bytes),
+                *(extra.entries if extra is not None else []),
             ],
             kinds=kinds,
             start=start,
+            extra=extra,
         )
 
 

@@ -42,7 +42,7 @@ def clocked(ledger: Ledger, state: CloudRound | None) -> Measures:
         measures["staleness_bound"] = state.s_max
     if state is not None and state.uncovered is not None:
         measures["uncovered"] = state.uncovered
-    return measures | (dict(state.failures) if state else {})
+    return measures | (dict(state.failures) | dict(state.masks) if state else {})
 
 
 class Evaluation:

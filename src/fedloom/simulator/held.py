@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from fedloom.grouping import Topology
 from fedloom.methods import Method
-from fedloom.mixing import CloudWeights, Reports
+from fedloom.mixing import ByRows, CloudByRows, CloudWeights, Reports
 from fedloom.mixing.audit import Sketch
 from fedloom.mixing.noise import merged_noise_std
 from fedloom.protocol import Flight
 from fedloom.protocol.messages import CloudMerge, Part
+from fedloom.simulator import standing
 from fedloom.simulator.altering import TO_MEMBERS, Altering, note_sick
 from fedloom.simulator.book import Dispatch, Model, Recipe, Row, combine, derive
-from fedloom.simulator.cloud_merge import Told, left_out_of
+from fedloom.simulator.cloud_merge import Told, judged, left_out_of
 from fedloom.simulator.cloud_merge import merged as merged_at_cloud
 from fedloom.simulator.edge_merge import by_rows, by_weights, weights_now
 from fedloom.simulator.link_noise import noisy, occasion
@@ -57,10 +58,10 @@ class Errand:
 class Held:
     """model: the cloud's. edges, reported (N,): each aggregator's, and the last it reported. clusters: by cluster. last: by
     client, what it trained last, if anybody asks for it; own: what clients trained for a feature in this cloud round. merged:
-    the aggregators' models in the cloud's, with their weights. moments: of server optimisers. sending: what arrives of models
-    that are coded. states: of a client rule. spending: what clients have given away. sick: updates that are left out, if any may
-    be. altering: what hostile participants send. handed: by aggregator, what the cloud sent it, if the cloud has to remember.
-    trails: what aggregators did, for those who check them."""
+    the aggregators' models in the cloud's, with their weights. moments: of server optimisers. standing: what is remembered of
+    senders. sending: what arrives of models that are coded. states: of a client rule. spending: what clients have given away.
+    sick: updates that are left out, if any may be. altering: what hostile participants send. handed: by aggregator, what the
+    cloud sent it, if the cloud has to remember. trails: what aggregators did, for those who check them."""
 
     def __init__(self, method: Method, world: World, first: Model, keep_last: bool) -> None:
         self._method, self._world = method, world
@@ -72,6 +73,7 @@ class Held:
         self.own: dict[int, Model] = {}
         self.merged: list[tuple[Model, float]] = []
         self.moments = Moments(method, first, world.trainable)
+        self.standing = standing.Standing(max(len(world.n_samples), world.fleet.n_cells))
         self.sending = Sending(method.coding, world.seed, world.coded)
         self.sick = Sick() if world.drop_sick else None
         self.states = States(world.layout, self.sick)
@@ -103,7 +105,7 @@ class Held:
         if self.altering.reports:
             reports += [self._out[n][1] for n in sorted(self._out)] + [self._given[n] for n in sorted(self._given)]
         coded = [*arriving, *(self.handed[n] for n in sorted(self.handed)), *self.kept, *reports, *self.trails.live]
-        others = [*self.moments.live, *coded, *owned, *self.states.live]
+        others = [*self.moments.live, *self.standing.live, *coded, *owned, *self.states.live]
         return [self.model, *self.edges, *self.reported, *starts, *clusters, *last, *others]
 
     @property
@@ -264,7 +266,11 @@ class Held:
         if part.weights is None:
             worked = 0 if part.arrivals.steps is None else int(np.median(part.arrivals.steps))
             reference = self.roots.reference(self._method.merge_edge, old, worked)
-            merged = by_rows(self._method.merge_edge, old, part, steps, self.sick, reference)
+            rule, host = self._method.merge_edge, (self.topology.kind, int(self.topology.host[n]))
+            before = self.standing.before(host) if isinstance(rule, ByRows) and rule.remember is not None else None
+            merged, scores = by_rows(rule, old, part, steps, self.sick, reference, before)
+            if scores is not None:
+                self.standing.note(host, scores)
             merged = self.states.slowed(old, merged, part.arrivals)
             self.edges[n] = self.moments.stepped(n, old, merged)
             return
@@ -333,7 +339,12 @@ class Held:
         periods = self._world.periods
         reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
         reports, weights = told.believed(rule, action.reports, action.weights)
-        merged = merged_at_cloud(rule, reports, weights, self.model, self.reported, told, reference)
+        scores = self._judged(reports, self.reported, told)
+        merged = merged_at_cloud(
+            rule, reports, weights, self.model, self.reported, told, reference, scores and scores[1]
+        )
+        if scores is not None:
+            self.standing.note(standing.CLOUD, scores[0])
         edge = weights.edge
         self.merged = [(m, w) for m, w in zip(self.reported, edge.tolist()) if w]
         self._weights = edge
@@ -346,8 +357,16 @@ class Held:
         told = Told([None] * len(models), None)
         rule, periods = self._method.merge_cloud, self._world.periods
         reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
-        merged = merged_at_cloud(rule, reports, weights, self.model, models, told, reference)
+        scores = self._judged(reports, models, told)
+        merged = merged_at_cloud(rule, reports, weights, self.model, models, told, reference, scores and scores[1])
         return self.moments.would(CLOUD, self.model, merged)
+
+    def _judged(self, reports: Reports, models: list[Model], told: Told) -> tuple[Model, Model] | None:
+        """What the cloud thinks of hosts with these reports, and of the aggregators (N,); None if it does not remember."""
+        rule, before = self._method.merge_cloud, self.standing.before(standing.CLOUD)
+        if not isinstance(rule, CloudByRows) or rule.remember is None:
+            return None
+        return judged(rule, reports, self.model, models, told, before, self.topology.host)
 
     def clusters_of(
         self, models: list[Model], weights: Floats, held: list[Model], told: Told | None = None
@@ -357,14 +376,17 @@ class Held:
         Of a cluster that has nothing to say (weight 0) it is the one handed down to it, which all its aggregators still
         hold (N,); with a cloud that does not wait, the one it had: it may just not be its turn.
         """
-        clusters, found = self.topology.clusters, {}
+        clusters, found, waits = self.topology.clusters, {}, self._method.cloud.waits
+        if self.topology.cluster is None and (told is None or not told.doubtful):  # each is a cluster, and its own mean
+            before = held if waits else self.clusters
+            return {n: models[n] if w else before[n] for n, w in enumerate(weights.tolist())}
         for c in np.unique(clusters).tolist():
             mine = np.flatnonzero(clusters == c)
             heard = mine[weights[mine] != 0]
             if len(heard):
                 found[c] = _mean(models, weights, heard, held[mine[0]], told)
             else:
-                found[c] = held[mine[0]] if self._method.cloud.waits else self.clusters[c]
+                found[c] = held[mine[0]] if waits else self.clusters[c]
         return found
 
     def merged_noise(self, scene: Scene) -> float:

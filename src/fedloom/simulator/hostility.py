@@ -41,11 +41,12 @@ class Hostility:
         """(K,) as they are told."""
         return true if self._lies.speed is None else lies.seconds(true, self.clients, self._lies.speed)
 
-    def snapshot(self, true: Snapshot) -> Snapshot:
-        """Positions and links between devices as they are told."""
+    def snapshot(self, true: Snapshot, cloud_round: int = 0) -> Snapshot:
+        """Positions and links between devices as they are told in a cloud round 0, 1, ..."""
         if self._lies.position is not None:
             true = replace(true, position_m=lies.positions(true.position_m, self.clients, self._lies.position))
-        if self._lies.links is not None:
+        until = self._lies.links_until
+        if self._lies.links is not None and (until is None or cloud_round < until):
             liars = tuple(np.flatnonzero(self.clients).tolist())
             true = replace(true, false_reports=FalseReports(devices=liars, factor=self._lies.links))
         return true

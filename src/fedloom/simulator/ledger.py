@@ -13,7 +13,7 @@ Bills are kept and added up when somebody asks, or when they are many: one after
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -81,6 +81,32 @@ class Note(NamedTuple):
     direction: str = ""
 
 
+class Stretch(Mapping[str, "list[str] | NDArray[np.generic]"]):
+    """What was noted between two times, by columns; it is added up, with others, when somebody looks."""
+
+    def __init__(self, add_up: Callable[[], None]) -> None:
+        self._add_up: Callable[[], None] | None = add_up
+        self._columns: dict[str, list[str] | NDArray[np.generic]] = {}
+
+    def close(self, columns: dict[str, list[str] | NDArray[np.generic]]) -> None:
+        """This is all."""
+        self._columns, self._add_up = columns, None
+
+    def __getitem__(self, name: str) -> list[str] | NDArray[np.generic]:
+        return self._found()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found())
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    def _found(self) -> dict[str, list[str] | NDArray[np.generic]]:
+        if self._add_up is not None:
+            self._add_up()
+        return self._columns
+
+
 class Ledger:
     """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64; compute_s and
     compute_j: of computing. feature_j: joules of all these that collecting features for grouping took."""
@@ -91,7 +117,9 @@ class Ledger:
         self._counts = np.zeros((len(HOPS), len(DIRECTIONS), 3), dtype=np.int64)  # links, parties, bytes
         self._lines: dict[tuple[str, str], int] = {}  # of the notes, by hop and direction
         self._notes = np.zeros((0, len(NOTED), 0))  # (lines, 4, places), as in Shares
-        self._entries: list[Bill | Note] = []  # those that are not added up yet
+        self._entries: list[
+            Bill | Note | Stretch
+        ] = []  # those that are not added up yet; a stretch ends where it stands
 
     @property
     def airtime_s(self) -> NDArray[np.float64]:
@@ -137,43 +165,46 @@ class Ledger:
             counts = [value for b in bills for value in (b.n_links, b.n_parties, b.n_bytes)]
             _add_each(self._counts, at, np.array(counts, dtype=np.int64))
             _add_each(self._amounts, at, np.array([value for b in bills for value in (b.airtime_s, b.energy_j)]))
-        noted = [entry for entry in entries if entry.shares is not None]
-        if noted:
-            self._add_notes(noted)
+        if len(entries) > len(bills) or any(b.shares is not None for b in bills):
+            self._add_notes(entries)
 
-    def _add_notes(self, noted: list[Bill | Note]) -> None:
-        """Add shares to the notes of their hops and directions, one after the other."""
-        several = [entry.shares for entry in noted if entry.shares is not None]
-        lines = [self._lines.setdefault((entry.hop, entry.direction), len(self._lines)) for entry in noted]
+    def _add_notes(self, entries: list[Bill | Note | Stretch]) -> None:
+        """Add shares to the notes of their stretches, hops and directions, one after the other; stretches that are over get
+        theirs."""
+        over: list[Stretch] = []
+        first = [0]  # of each stretch, its first line
+        lines = {(0, *name): line for name, line in self._lines.items()}  # by stretch, hop and direction
+        at: list[int] = []
+        several: list[Shares] = []
+        for entry in entries:
+            if isinstance(entry, Stretch):
+                over.append(entry)
+                first.append(len(lines))
+            elif entry.shares is not None:
+                at.append(lines.setdefault((len(over), entry.hop, entry.direction), len(lines)))
+                several.append(entry.shares)
         n_lines, _, width = self._notes.shape
-        n_places = max(width, *(shares.n_places for shares in several))
-        if len(self._lines) > n_lines or n_places > width:
-            whole = np.zeros((len(self._lines), len(NOTED), n_places))
-            whole[:n_lines, :, :width] = self._notes
-            self._notes = whole
-        place = np.concatenate([shares.place for shares in several])
-        amounts = np.concatenate([shares.amounts for shares in several], axis=1)
-        place += np.repeat(lines, [len(shares.place) for shares in several]) * (len(NOTED) * n_places)
-        columns = np.arange(len(NOTED))[:, None] * n_places + place
-        np.add.at(self._notes.reshape(-1), columns.reshape(-1), amounts.reshape(-1))
+        n_places = max([width, *(shares.n_places for shares in several)])
+        notes = np.zeros((len(lines), len(NOTED), n_places))
+        notes[:n_lines, :, :width] = self._notes
+        if several:
+            place = np.concatenate([shares.place for shares in several])
+            amounts = np.concatenate([shares.amounts for shares in several], axis=1)
+            place += np.repeat(at, [len(shares.place) for shares in several]) * (len(NOTED) * n_places)
+            columns = np.arange(len(NOTED))[:, None] * n_places + place
+            np.add.at(notes.reshape(-1), columns.reshape(-1), amounts.reshape(-1))
+        names = [name for _, *name in lines]
+        if over:
+            _close(over, first, names, notes)
+        self._lines = {(hop, direction): i for i, (hop, direction) in enumerate(names[first[-1] :])}
+        self._notes = notes[first[-1] :]
 
-    def by_aggregator(self) -> dict[str, list[str] | NDArray[np.generic]]:
+    def by_aggregator(self) -> Stretch:
         """What was noted since the last time, a line for every aggregator, hop and direction that has some: columns
         aggregator, hop, direction, links, bytes, airtime_s (of computing: device seconds), energy_j."""
-        self._add_up()
-        lines = list(self._lines)
-        line, place = np.nonzero(self._notes.any(axis=1))
-        links, n_bytes, airtime_s, energy_j = self._notes.transpose(1, 0, 2)[:, line, place]
-        self._lines, self._notes = {}, np.zeros((0, len(NOTED), 0))
-        return {
-            "aggregator": place + NOBODY,
-            "hop": [lines[i][0] for i in line.tolist()],
-            "direction": [lines[i][1] for i in line.tolist()],
-            "links": np.rint(links).astype(np.int64),
-            "bytes": np.rint(n_bytes).astype(np.int64),
-            "airtime_s": airtime_s,
-            "energy_j": energy_j,
-        }
+        stretch = Stretch(self._add_up)
+        self._entries.append(stretch)
+        return stretch
 
     @property
     def total_j(self) -> float:
@@ -212,6 +243,25 @@ class Ledger:
         ]
         computing = {"links": 0, "bytes": 0, "airtime_s": self.compute_s, "energy_j": self.compute_j}
         return [*rows, {"hop": "computing", "direction": "", **computing}]
+
+
+def _close(over: list[Stretch], first: list[int], names: list[list[str]], notes: NDArray[np.float64]) -> None:
+    """Give stretches that are over their lines. first: where those of each begin, and of the one that is not over; names:
+    hop and direction of each line; notes (lines, 4, places)."""
+    line, place = np.nonzero(notes[: first[-1]].any(axis=1))
+    links, n_bytes, airtime_s, energy_j = notes.transpose(1, 0, 2)[:, line, place]
+    columns = {
+        "aggregator": place + NOBODY,
+        "hop": [names[i][0] for i in line.tolist()],
+        "direction": [names[i][1] for i in line.tolist()],
+        "links": np.rint(links).astype(np.int64),
+        "bytes": np.rint(n_bytes).astype(np.int64),
+        "airtime_s": airtime_s,
+        "energy_j": energy_j,
+    }
+    cuts = np.searchsorted(line, first).tolist()
+    for stretch, low, high in zip(over, cuts, cuts[1:]):
+        stretch.close({name: values[low:high] for name, values in columns.items()})
 
 
 def _add_each(sums: NDArray[Any], at: list[int], values: NDArray[Any]) -> None:

@@ -55,6 +55,7 @@ class Regrouping:
         self.allotment = Allotment()
         self.progress: Flight | None = None
         self._collected: dict[tuple[str, Layers], NDArray[np.floating]] = {}
+        self.liars: frozenset[int] = frozenset()  # found so far; a clock that is run again finds them again
 
     def begin_cloud_round(self) -> None:
         """Forget what was collected in the last one."""
@@ -68,7 +69,7 @@ class Regrouping:
         known, step_s = self._seen(now, predicted_s)
         hostility = self._world.hostility
         if hostility is not None:
-            known, step_s = hostility.snapshot(known), hostility.step_s(step_s)
+            known, step_s = hostility.snapshot(known, cloud_round), hostility.step_s(step_s)
         view = View(
             needs=self._method.needs,
             _snapshot=known,
@@ -84,6 +85,9 @@ class Regrouping:
             edge_rounds=periods.edge_rounds,
             lr=self._world.lr(self._held.model.steps),
         )
+        if self._method.group.remember_liars:
+            view = replace(view, found_before=self.liars)
+            self.liars |= set(view.link_check.suspects.tolist())
         warm = cloud_round < self._method.cloud.warmup
         if cloud_round in self.decisions:
             for kind, layers in self.decisions[cloud_round].asked:

@@ -67,8 +67,9 @@ class Checkpoint:
 
     In the middle of a cloud round: looks, evaluations between cloud rounds since the last one; waves, batches of the training
     under way that are done (0: between cloud rounds), and the sums they gave (P,) to models that wait for more of them, by
-    their place in the book's order. last_row (P,): of the model measured last, if theory is. own (m, S): states of clients that
-    are no models, and own_at: their places among the models. sick: updates that were left out, with their causes.
+    their place in the book's order. last_row (P,): of the model measured last, if theory is. own (m, S): states that are
+    no models (of clients, scores), own_at: their places among the models, own_width: their lengths.
+    sick: updates that were left out, with their causes.
     """
 
     cloud_round: int
@@ -83,6 +84,7 @@ class Checkpoint:
     last_row: NDArray[np.float32] | None = None
     own: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     own_at: list[int] = field(default_factory=list)
+    own_width: list[int] = field(default_factory=list)
     sick: list[tuple[str, int, int, str]] = field(default_factory=list)
 
     @property

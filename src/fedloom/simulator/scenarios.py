@@ -22,6 +22,7 @@ from fedloom.gate import Refused, files, json_text, shown, yaml_text
 from fedloom.gate.names import name as checked_name
 from fedloom.gate.names import name_of
 from fedloom.gate.words import one_line
+from fedloom.privacy.secure_aggregation import Pairwise
 from fedloom.simulator.library import names
 from fedloom.training.rule import Optimiser
 
@@ -215,11 +216,27 @@ class ScreenSettings(Settings):
     norm: Positive | None = None
 
 
+class SecureSettings(Settings):
+    """What it would cost to add up updates so that nobody sees a single one (fedloom.privacy.secure_aggregation); bytes and bytes
+    per second."""
+
+    kind: Literal["pairwise"] = "pairwise"
+    threshold: Annotated[float, Field(gt=0, le=1)] = 0.6
+    key_bytes: Count = 32
+    share_bytes: Count = 32
+    seal_bytes: Annotated[int, Field(ge=0, le=10**6)] = 28
+    expand_bytes_s: Positive = 1e9
+
+    def part(self) -> Pairwise:
+        """As the simulator takes it."""
+        return Pairwise(**self.model_dump(exclude={"kind"}))
+
+
 class Scenario(Settings):
     """Everything about an experiment but the method and the seed. `name` names folders too, so it is letters, digits, dots,
     dashes and underscores. `model_bits`: size of a model on air, by default 32 bits for each of its values. `on_sick`: updates
     that are not finite are left out and counted (drop), or end the run (stop). `screen`: so are those that are absurdly long.
-    `hostile`: who is, and what they do (fedloom.attacks)."""
+    `hostile`: who is, and what they do (fedloom.attacks). `secure_aggregation`: its costs are booked."""
 
     name: Annotated[str, AfterValidator(_a_name)] = "unnamed"
     description: str = ""
@@ -231,6 +248,7 @@ class Scenario(Settings):
     on_sick: Literal["drop", "stop"] = "drop"
     screen: ScreenSettings | None = None
     hostile: HostileSettings | None = None
+    secure_aggregation: SecureSettings | None = None
 
 
 def scenario(source: "str | Path | Mapping[str, Any] | Scenario", changes: Sequence[str] = ()) -> Scenario:

@@ -24,11 +24,20 @@ Floats = NDArray[np.float64]
 KEPT_SCENES = 64  # aggregators may be so many edge rounds apart before scenes are made twice
 
 
+@dataclass(frozen=True, eq=False)
+class Extra:
+    """What masks add to the work of m clients: seconds of computing (m,), seconds that they wait for messages (m,), and bills."""
+
+    compute_s: Floats
+    wait_s: Floats
+    entries: list[Bill]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trip:
     """What m clients take that are sent together, seconds (m,): to fetch, to compute, to upload (the air for themselves), and
     until they are back. busy_s: of computing in all; entries: for the ledger. kinds: the different mixtures they start from,
-    start (m,): which of these is a client's."""
+    start (m,): which of these is a client's. extra: what of it is for masks, if updates are masked."""
 
     fetch_s: Floats
     compute_s: Floats
@@ -38,6 +47,7 @@ class Trip:
     entries: list[Bill | Note]
     kinds: Ints
     start: Ints
+    extra: Extra | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,5 +1,6 @@
 """What a scenario, a method and a seed come to: data, partition, model, local rule, and the world of the clock."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from fedloom.privacy.accounting import epsilon
 from fedloom.simulator import roots
 from fedloom.simulator.features import Features
 from fedloom.simulator.hostility import hostility
+from fedloom.simulator.masking import check_masking
 from fedloom.simulator.poisoning import poisoned
 from fedloom.simulator.scenarios import LOCAL_STEPS, ExponentialDecay, InverseTimeDecay, Scenario
 from fedloom.simulator.world import World
@@ -143,6 +145,8 @@ def make_setting(
         method.coding,
     )
     _check_private(method, world)
+    if world.secure is not None:
+        check_masking(method)
     return Setting(
         scenario=scenario,
         dataset=dataset,
@@ -227,7 +231,7 @@ def make_world(
         participation=training.participation,
         clients_per_round=training.clients_per_round,
         total_steps=training.total_steps,
-        lr=lambda step: float(rule.rates(step, 1)[0]),
+        lr=functools.lru_cache(maxsize=16)(lambda step: float(rule.rates(step, 1)[0])),  # asked for by every group
         trainable=trainable,
         coded=coded,
         coded_bits=None if as_it_is else coding.bits(n_values, plain_bits, coded, width),
@@ -235,6 +239,7 @@ def make_world(
         trainings=1 if rule.client is None else rule.client.trainings,
         drop_sick=scenario.on_sick == "drop",
         hostility=hostility(scenario.hostile, fleet.snapshot(0), seed),
+        secure=None if scenario.secure_aggregation is None else scenario.secure_aggregation.part(),
     )
 
 

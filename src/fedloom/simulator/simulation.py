@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fedloom import data
 from fedloom._blas import one_thread
+from fedloom.grouping.view import FEATURES
 from fedloom.methods import Method
 from fedloom.methods.by_name import make_method
 from fedloom.pacing import ladder_note
@@ -139,9 +140,14 @@ class Simulation:
         for state in self.federation.cloud_rounds(self.scenario.training.cloud_rounds):
             now = (self.cloud_rounds_done, self._looks_done)
             replayed = resume is not None and now < (resume.cloud_round, resume.looks)
-            (self._computing.mark if replayed else self._computing.compute)(_looked_at(state))
+            whole = resume is None or state.cloud_round > resume.cloud_round + 1
+            if replayed:
+                self._computing.mark(_looked_at(state))
+            elif whole and self._may_wait(state):
+                self._computing.wait(_looked_at(state))
+            else:
+                self._computing.compute(_looked_at(state))
             if not state.between:
-                whole = resume is None or state.cloud_round > resume.cloud_round + 1
                 self._look_for_sick(may_refuse=whole and self._carrier is None)
             if state.between:
                 if not replayed:
@@ -166,7 +172,9 @@ class Simulation:
             )
 
     def checkpoint(self) -> Checkpoint:
-        """The state after the round that was yielded last, or, in `on_wave`, after the wave that was trained last."""
+        """The state after the round that was yielded last, or, in `on_wave`, after the wave that was trained last. Computes what
+        waits (`up_to_date`)."""
+        self._computing.flush()
         return Checkpoint(
             cloud_round=self.cloud_rounds_done,
             measures=list(self.measures),
@@ -180,13 +188,19 @@ class Simulation:
         )
 
     def result(self) -> Result:
-        """What there is so far."""
+        """What there is so far. Computes what waits (`up_to_date`)."""
+        self._computing.flush()
         return Result(
             measures=self.measures,
             places=self.places,
             ledger=self.federation.ledger,
             row=None if self.federation.model.row is None else self.federation.model.row[: self.n_params],
         )
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether the models of all rounds so far are computed: those that nobody looks at may wait for the next ones."""
+        return self._computing.up_to_date
 
     @functools.cached_property
     def model(self) -> "nn.Module":
@@ -263,7 +277,14 @@ class Simulation:
 
     def _new_computing(self) -> Computes:
         carrier = self._carrier or Imagined(at_once=False)
-        return carrier.computing(self.engine, lambda: self.federation.live_models())
+        computing = carrier.computing(self.engine, lambda: self.federation.live_models())
+        computing.on_look = lambda: self._look_for_sick(may_refuse=True)
+        return computing
+
+    def _may_wait(self, state: CloudRound) -> bool:
+        """Nobody needs the models of this cloud round before the next: not to measure or to group, nor are some left out."""
+        looked_at = state.between or self._is_due(state) or bool(self.method.needs & set(FEATURES.values()))
+        return self.engine is not None and not looked_at and not self._sick
 
     def _go_on_from(self, saved: Checkpoint) -> None:
         """The clock is run again, without training, up to there."""

@@ -1,6 +1,6 @@
 """What is told of a federation after a cloud round, or between two."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from fedloom.simulator.driver import Driver
 
 
-def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model) -> CloudRound:
-    """When a federation has done so many cloud rounds and edge rounds, and the cloud's model is this."""
+def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model, **more: Any) -> CloudRound:
+    """When a federation has done so many cloud rounds and edge rounds, and the cloud's model is this. more: other fields."""
     machines, scenes, held, errands = driver.machines, driver.scenes, driver.held, driver.errands
     scene, bound, time_s = scenes.now, machines.cloud.bound, driver.clock.now_s
     return CloudRound(
@@ -41,6 +41,8 @@ def state_of(driver: "Driver", cloud_round: int, edge_rounds: int, model: Model)
         sick=held.sick,
         found=None if driver.method.audit is None else len(driver.auditing.found),
         failures=failures_of(errands, time_s),
+        masks={} if errands.masking is None else errands.masking.counts,
+        **more,
     )
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedloom.fleet import Fleet, Snapshot
 from fedloom.grouping import Topology
 from fedloom.pacing import Periods
+from fedloom.privacy.secure_aggregation import Pairwise
 from fedloom.protocol import Terms
 from fedloom.simulator.book import Model
 from fedloom.simulator.features import Layers
@@ -33,7 +34,7 @@ class World:
     model's row holds trained parameters, which noise is added to on a noisy link; None: everywhere. coded (P,): what is coded.
     layout: of the states of a client rule, if there is one: rows then have shared states behind the model. trainings: models
     that a client trains in a step. drop_sick: updates that are not finite are left out; else they end the run.
-    hostility: who is hostile.
+    hostility: who is hostile. secure: how updates are masked, if that is to be counted.
     """
 
     fleet: Fleet
@@ -57,6 +58,7 @@ class World:
     trainings: int = 1
     drop_sick: bool = True
     hostility: Hostility | None = None
+    secure: Pairwise | None = None
 
     def step_s(self, snapshot: Snapshot) -> Floats:
         """(K,) seconds of a local step, as predicted."""
@@ -147,7 +149,8 @@ class CloudRound:
     staleness, if there is one. noise_std: of the noise that the cloud's merge added to every parameter, 0 without noisy links.
     found: aggregators that were found to lie, None without audit. sick: updates that were left out, as far as models are
     computed. residuals: what senders keep of models that are coded. states: by client, what it keeps for a client rule. failures:
-    what devices that fail come to, by name, if they do. last: no cloud round follows.
+    what devices that fail come to, by name, if they do. masks: what secure aggregation comes to, by name, if it is counted. last:
+    no cloud round follows.
     """
 
     cloud_round: int
@@ -174,6 +177,7 @@ class CloudRound:
     residuals: list[Model] = field(default_factory=list)
     states: Mapping[int, Model] = field(default_factory=dict)
     failures: Mapping[str, float] = field(default_factory=dict)
+    masks: Mapping[str, float] = field(default_factory=dict)
     sick: Sick | None = None
     found: int | None = None
     costs: Mapping[str, list[str] | NDArray[np.generic]] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Convolutions of 3x3 filters over many channels with fewer multiplications, and images whose channels lie side by side.
 
-Squares of 4x4 outputs go to 36 points, where the sum over channels is one matrix product each, and back (cpp/tiles.cpp): a
+Squares of 4x4 outputs go to 36 points, where the sum over channels is one matrix product each, and back (cpp/tiles.h): a
 quarter of the multiplications. Results are those of torch's convolution up to rounding, whose error is about twice as large.
 Steps to the points and back are compiled kernels; the products are torch's.
 """
@@ -62,7 +62,7 @@ class Convolution(nn.Module):
 
 def convolve_quickly(model: nn.Module) -> None:
     """Exchange convolutions of the model for quick ones, if it has any that gain; hooked ones are left alone."""
-    kernels = _kernels.tiles()
+    kernels = _kernels.compiled()
     if kernels is None or not any(
         type(layer) is nn.Conv2d and _plain(layer) and fits(layer) for layer in model.modules()
     ):

@@ -106,7 +106,7 @@ class TorchEngine:
             pool.own[: len(jobs)] = torch.from_numpy(states[0][order])
         self._share_out(pool, starts, jobs, order, take)
         pool.each(("end_sums", mix.n_targets))
-        return pool.sums[: mix.n_targets].numpy().copy()
+        return pool.take_sums(mix.n_targets)
 
     def train(self, starts: Rows, jobs: Jobs) -> Rows:
         starts = self._checked(starts, jobs, self.n_params)

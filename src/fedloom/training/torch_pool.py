@@ -16,7 +16,9 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fedloom.training.heap import keep_memory
 from fedloom.training.orphans import end_with
@@ -27,6 +29,7 @@ from fedloom.training.torch_sums import Entries, RangeSums, ranges
 from fedloom.training.torch_trainer import Trainer
 
 Call = tuple[Any, ...]  # the name of a worker's method, and its arguments
+LARGE_SUMS = 1 << 24  # bytes: clearing as many pages again takes some milliseconds
 
 
 class Pool:
@@ -40,10 +43,10 @@ class Pool:
         n_params = len(trainer.row)
         width, kept = (n_params, 0) if layout is None else (layout.width, layout.kept)
         self.room = n_starts, n_sums, n_own
-        self.starts = _shared(n_starts, width, torch.float32)
-        self.own = _shared(n_own, kept, torch.float32)
-        self.slots = _shared(RING * n_workers * chunk_size(n_params), width + kept, torch.float32)
-        self.sums = _shared(n_sums, width, torch.float64)
+        self.starts, _ = _shared(n_starts, width, torch.float32)
+        self.own, _ = _shared(n_own, kept, torch.float32)
+        self.slots, _ = _shared(RING * n_workers * chunk_size(n_params), width + kept, torch.float32)
+        self.sums, self._pages_of_sums = _shared(n_sums, width, torch.float64)
         self.ranges = ranges(width, n_workers)
         self.pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
@@ -125,6 +128,14 @@ class Pool:
         except BaseException:
             self.close()
             raise
+
+    def take_sums(self, n_sums: int) -> NDArray[np.float64]:
+        """A copy of the first so many. If they are large, their pages go back to the system: the next training has the memory."""
+        found = self.sums[:n_sums].numpy().copy()
+        give_back = getattr(mmap, "MADV_REMOVE", None)
+        if give_back is not None and len(self._pages_of_sums) >= LARGE_SUMS:
+            self._pages_of_sums.madvise(give_back)
+        return found
 
     def _send(self, pipe: Connection, tasks: list[list[Call]]) -> None:
         try:
@@ -250,11 +261,11 @@ def message_cuts(n_jobs: int, n_workers: int, chunk: int = CHUNK) -> list[int]:
     return cuts
 
 
-def _shared(n: int, n_params: int, dtype: torch.dtype) -> torch.Tensor:
+def _shared(n: int, n_params: int, dtype: torch.dtype) -> tuple[torch.Tensor, mmap.mmap]:
     """(n, P) in anonymous memory that forked processes share, taken when it is first written; freed with the last of them. Rows
-    begin with a page: how values are aligned may decide how products are rounded."""
+    begin with a page: how values are aligned may decide how products are rounded. And that memory."""
     per_page = mmap.PAGESIZE // dtype.itemsize
     stride = max(1, -(-n_params // per_page)) * per_page
     n = max(1, n)
     memory = mmap.mmap(-1, dtype.itemsize * n * stride)
-    return torch.frombuffer(memory, dtype=dtype, count=n * stride).view(n, stride)[:, :n_params]
+    return torch.frombuffer(memory, dtype=dtype, count=n * stride).view(n, stride)[:, :n_params], memory

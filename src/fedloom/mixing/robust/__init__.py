@@ -18,11 +18,13 @@ from fedloom.mixing.robust.coordinate_median import coordinate_median
 from fedloom.mixing.robust.geometric_median import geometric_median
 from fedloom.mixing.robust.krum import krum, multi_krum
 from fedloom.mixing.robust.norm_clipping import norm_clipping
+from fedloom.mixing.robust.reputation import reputation
 from fedloom.mixing.robust.trimmed_mean import trimmed_mean
 from fedloom.mixing.robust.trust import trust
-from fedloom.mixing.robust.votes import Rule, Votes, at_cloud, at_edge
+from fedloom.mixing.robust.votes import Remembering, Rule, Votes, at_cloud, at_edge
 
 __all__ = [
+    "Remembering",
     "Root",
     "Rule",
     "Votes",
@@ -35,6 +37,7 @@ __all__ = [
     "krum",
     "multi_krum",
     "norm_clipping",
+    "reputation",
     "trimmed_mean",
     "trust",
 ]

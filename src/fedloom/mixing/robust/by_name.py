@@ -11,10 +11,11 @@ from fedloom.mixing.robust.coordinate_median import coordinate_median
 from fedloom.mixing.robust.geometric_median import geometric_median
 from fedloom.mixing.robust.krum import krum, multi_krum
 from fedloom.mixing.robust.norm_clipping import norm_clipping
+from fedloom.mixing.robust.reputation import reputation
 from fedloom.mixing.robust.trimmed_mean import trimmed_mean
-from fedloom.mixing.robust.votes import Rule, at_cloud, at_edge
+from fedloom.mixing.robust.votes import Remembering, Rule, at_cloud, at_edge
 
-RULES: dict[str, Callable[..., Rule]] = {
+RULES: dict[str, Callable[..., Rule | Remembering]] = {
     "coordinate_median": coordinate_median,
     "trimmed_mean": trimmed_mean,
     "geometric_median": geometric_median,
@@ -23,6 +24,7 @@ RULES: dict[str, Callable[..., Rule]] = {
     "bulyan": bulyan,
     "norm_clipping": norm_clipping,
     "centred_clipping": centred_clipping,
+    "reputation": reputation,
 }
 
 
@@ -40,7 +42,7 @@ def cloud_by_name(text: str, merge: MergeCloud) -> CloudByRows:
     return replace(at_cloud(_rule(text), merge.weigh), then=merge.then)
 
 
-def _rule(text: str) -> Rule:
+def _rule(text: str) -> Rule | Remembering:
     return options.make(text, RULES, "merge")
 
 

@@ -20,6 +20,7 @@ vote and counts as one without samples. m votes, P values, N aggregators.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,8 @@ Mask = NDArray[np.bool_]
 class Votes:
     """What a rule is given: rows (m, P), finite, m >= 1; weights (m,), above 0 with sum 1; old (P,), the model before;
     n_sick: so many were left out before (not finite, or too far); add: rows, weights -> their weighted sum, as it is formed at
-    this level; reference (P,): what trusted data make of the old model, if there are some."""
+    this level; reference (P,): what trusted data make of the old model, if there are some; scores (m,): what is remembered of the
+    senders, by a rule that does."""
 
     rows: Rows
     weights: Floats
@@ -45,6 +47,7 @@ class Votes:
     n_sick: int
     add: Sum
     reference: Rows | None = None
+    scores: Floats | None = None
 
     def mean(self, kept: Mask | None = None) -> Floats:
         """The weighted mean (P,) of those that are kept (m,)."""
@@ -56,56 +59,121 @@ class Votes:
 Rule = Callable[[Votes], NDArray[np.floating]]
 
 
-def at_edge(rule: Rule, weigh: WeighEdge = by_split_size, root: Root | None = None) -> ByRows:
+@dataclass(frozen=True)
+class Remembering:
+    """A rule with a memory. judge: (votes with the scores of their senders so far) -> their scores (m,) with these votes, by
+    which the rule goes."""
+
+    rule: Rule
+    judge: Callable[[Votes], Floats]
+
+
+def at_edge(rule: Rule | Remembering, weigh: WeighEdge = by_split_size, root: Root | None = None) -> ByRows:
     """The rule at aggregators. weigh: the weights of a linear merge, `Linear.weigh` of the method that is changed. root: trusted
     data, which every aggregator trains on, too."""
+    plain = rule.rule if isinstance(rule, Remembering) else rule
 
-    def merge(arrivals: Arrivals, old: Rows, rows: Rows, starts: Rows) -> NDArray[np.floating]:
-        order = np.argsort(arrivals.client, kind="stable")  # the engines' order of addition
-        kept = order[_finite(rows)[order]]
-        if not len(kept):
-            return old
+    def poll(arrivals: Arrivals, old: Rows, rows: Rows, starts: Rows, kept: NDArray[np.int64]) -> _Poll:
         heard = arrivals.only(kept)
         found = weigh(heard)
         moved = arrivals.staleness[kept] > 0 if found.start is None else np.ones(len(kept), dtype=np.bool_)
         votes = _moved(old, rows[kept], starts[kept], moved)
         own = found.own if found.start is None else found.own + float(found.start.sum())
-        return _stepped(rule, old, votes, found.model, own, heard.n_sick, weighted_sum, arrivals.reference)
+        return _poll(votes, found.model, own, old, heard, weighted_sum)
 
-    return ByRows(merge, root=root)
+    def merge(arrivals: Arrivals, old: Rows, rows: Rows, starts: Rows) -> NDArray[np.floating]:
+        kept = _in_order(arrivals, rows)
+        return poll(arrivals, old, rows, starts, kept).stepped(plain) if len(kept) else old
+
+    def remember(arrivals: Arrivals, old: Rows, rows: Rows, starts: Rows, scores: Floats) -> Floats:
+        assert isinstance(rule, Remembering)
+        kept, after = _in_order(arrivals, rows), scores.copy()
+        if len(kept):
+            after[kept] = rule.judge(poll(replace(arrivals, scores=scores), old, rows, starts, kept).votes)
+        return after
+
+    return ByRows(merge, root=root, remember=remember if isinstance(rule, Remembering) else None)
 
 
-def at_cloud(rule: Rule, weigh: WeighCloud = by_total, root: Root | None = None) -> CloudByRows:
+def at_cloud(rule: Rule | Remembering, weigh: WeighCloud = by_total, root: Root | None = None) -> CloudByRows:
     """The rule at the cloud. weigh: as `CloudLinear.weigh`; models of clusters are made by it, too. root: trusted data, which the
     cloud trains on."""
+    plain = rule.rule if isinstance(rule, Remembering) else rule
 
-    def merge(reports: Reports, old: Rows, rows: Rows) -> NDArray[np.floating]:
+    def poll(reports: Reports, old: Rows, rows: Rows) -> tuple[Mask, _Poll | None]:
         news = reports.fresh & (reports.reported > 0)
         kept = news & _finite(rows)
         if not kept.any():
-            return old
+            return kept, None
         found = weigh(reports.only(kept))
         voting = kept & (found.edge > 0)
         if not voting.any():
-            return old
+            return voting, None
         own = found.own + float(found.edge[~voting].sum())
-        n_sick = int((news & ~kept).sum())
-        edge = found.edge[voting]
-        return _stepped(rule, old, rows[voting], edge, own, n_sick, _plain_sum, reports.reference)
+        scores = None if reports.scores is None else reports.scores[voting]
+        heard = _Heard(int((news & ~kept).sum()), reports.reference, scores)
+        return voting, _poll(rows[voting], found.edge[voting], own, old, heard, _plain_sum)
 
-    return CloudByRows(merge, shown=weigh, root=root)
+    def merge(reports: Reports, old: Rows, rows: Rows) -> NDArray[np.floating]:
+        _, found = poll(reports, old, rows)
+        return old if found is None else found.stepped(plain)
+
+    def remember(reports: Reports, old: Rows, rows: Rows, scores: Floats) -> Floats:
+        assert isinstance(rule, Remembering)
+        voting, found = poll(replace(reports, scores=scores), old, rows)
+        after = scores.copy()
+        if found is not None:
+            after[voting] = rule.judge(found.votes)
+        return after
+
+    return CloudByRows(merge, shown=weigh, root=root, remember=remember if isinstance(rule, Remembering) else None)
 
 
-def _stepped(
-    rule: Rule, old: Rows, rows: Rows, weights: Floats, own: float, n_sick: int, add: Sum, reference: Rows | None
-) -> Floats:
-    """own * old + sum(weights) * what the rule finds."""
+class _Heard(NamedTuple):
+    """What is told beside the votes; arrivals have the same names."""
+
+    n_sick: int
+    reference: Rows | None
+    scores: Floats | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Poll:
+    """The votes, and how much of the new model is the old one, and what the rule finds."""
+
+    votes: Votes
+    own: float
+    total: float
+
+    def stepped(self, rule: Rule) -> Floats:
+        """own * old + total * what the rule finds."""
+        if self.own == 0.0 and self.total == 1.0:
+            return np.asarray(rule(self.votes))
+        return np.asarray(self.own * self.votes.old.astype(np.float64) + self.total * rule(self.votes))
+
+
+def _poll(rows: Rows, weights: Floats, own: float, old: Rows, heard: Arrivals | _Heard, add: Sum) -> _Poll:
     total = float(weights.sum())
-    votes = Votes(rows=rows, weights=weights, old=old, n_sick=n_sick, add=add, reference=reference)
     if own == 0.0 and abs(total - 1.0) < 1e-9:  # dividing by a sum of 0.9999999999999999 would cost the last bit
-        return np.asarray(rule(votes))
-    found = rule(replace(votes, weights=weights / total))
-    return np.asarray(own * old.astype(np.float64) + total * found)
+        total = 1.0
+    else:
+        weights = weights / total
+    votes = Votes(
+        rows=rows,
+        weights=weights,
+        old=old,
+        n_sick=heard.n_sick,
+        add=add,
+        reference=heard.reference,
+        scores=heard.scores,
+    )
+    return _Poll(votes, own, total)
+
+
+def _in_order(arrivals: Arrivals, rows: Rows) -> NDArray[np.int64]:
+    """Those that are finite, in the engines' order of addition."""
+    order = np.argsort(arrivals.client, kind="stable")
+    return np.asarray(order[_finite(rows)[order]])
 
 
 def _moved(old: Rows, rows: Rows, starts: Rows, moved: Mask) -> Rows:

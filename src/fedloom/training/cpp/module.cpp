@@ -4,8 +4,10 @@
 
 using namespace fedloom;
 
+#ifdef FEDLOOM_CHECKS
 nb::tuple loss_and_gradient64(const std::vector<std::vector<double>>& layers, long n_row, In<double> row, In<float> x,
                               In<std::int64_t> labels, bool train_mode);  // check64.cpp
+#endif
 
 class Engine {
   public:
@@ -340,7 +342,9 @@ static std::string best_instructions() {
 NB_MODULE(FEDLOOM_MODULE, m) {
     m.doc() = "Native training engine of FedLoom, built for one instruction set.";
     m.def("best_instructions", &best_instructions, "Which of the builds suits this processor.");
+#ifdef FEDLOOM_CHECKS
     m.def("loss_and_gradient64", &loss_and_gradient64);
+#endif
     nb::class_<Engine>(m, "Engine")
         .def(nb::init<const std::vector<std::vector<double>>&, long, In<float>, nb::object, bool, In<std::int64_t>, In<std::int64_t>,
                       int, bool, std::uint64_t, const std::vector<double>&>())

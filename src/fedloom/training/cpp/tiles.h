@@ -9,6 +9,8 @@
 // that of oneDNN's direct sum; the usual 0, 1, -1, 2, -2 would double it again.
 //
 // Points lie in arrays (36, size), a matrix in each row from its beginning on; `size` may be larger.
+#pragma once
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -19,6 +21,8 @@
 #include <nanobind/stl/optional.h>
 
 #include "simd.h"
+
+namespace tiles {
 
 namespace nb = nanobind;
 using namespace fedloom;
@@ -221,11 +225,12 @@ static void points_to_filters(In points, Out w) {
     }
 }
 
-NB_MODULE(FEDLOOM_MODULE, m) {
-    m.doc() = "Steps of convolutions with fewer multiplications, built for one instruction set.";
+static void define(nb::module_& m) {
     m.def("images_to_points", &to_points<InputToPoints>);
     m.def("gradients_to_points", &to_points<OutputToPoints>);
     m.def("points_to_images", &points_to_images, nb::arg("points"), nb::arg("images"), nb::arg("bias").none());
     m.def("filters_to_points", &filters_to_points);
     m.def("points_to_filters", &points_to_filters);
 }
+
+}  // namespace tiles

@@ -1,7 +1,9 @@
-// Codecs that draw for every value, in one pass over a row; one build per instruction set, see CMakeLists.txt.
+// Codecs that draw for every value, in one pass over a row; part of kernels.cpp.
 //
 // The numbers are those of fedloom._random.bits_of: 32 bits each, the lower and then the upper half of the raw output of SFC64, whose
 // state numpy has made of a key. What is computed with them is what fedloom.coding computes with numpy, to the bit.
+#pragma once
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -9,6 +11,8 @@
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+
+namespace draws {
 
 namespace nb = nanobind;
 
@@ -124,10 +128,11 @@ static void define_grid_points(nb::module_& m) {
           nb::arg("fraction"), nb::arg("smallest"), nb::arg("beyond"), nb::arg("codes").noconvert(), nb::arg("largest").noconvert());
 }
 
-NB_MODULE(FEDLOOM_MODULE, m) {
-    m.doc() = "Codecs that draw for every value, built for one instruction set.";
+static void define(nb::module_& m) {
     define_grid_points<std::uint8_t>(m);
     define_grid_points<std::uint16_t>(m);
     m.def("at_least", &at_least, nb::arg("state").noconvert(), nb::arg("n"), nb::arg("low"), nb::arg("at").noconvert(),
           nb::arg("found").noconvert());
 }
+
+}  // namespace draws

@@ -1,8 +1,10 @@
-// Order statistics of columns, and sums of rows; one build per instruction set, see CMakeLists.txt.
+// Order statistics of columns, and sums of rows; part of kernels.cpp.
 //
 // Rows (m, P) are m models. A column has m numbers, and there may be millions of columns: a vector's width of them is sorted side
 // by side, by a network of compare-exchanges that is the same for all. Columns do not depend on each other, so neither the tiles nor
 // the threads that they are shared out to can be seen in the result.
+#pragma once
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -22,6 +24,8 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+namespace order {
 
 namespace nb = nanobind;
 
@@ -207,11 +211,12 @@ static std::string best_instructions() {
     return "baseline";
 }
 
-NB_MODULE(FEDLOOM_MODULE, m) {
-    m.doc() = "Order statistics of columns and sums of rows, built for one instruction set.";
+static void define(nb::module_& m) {
     m.def("best_instructions", &best_instructions, "Which of the builds suits this processor.");
     m.def("median", &median);
     m.def("sorted_columns", &sorted_columns);
     m.def("weighted_sum", &weighted_sum);
     m.attr("MOST_ROWS") = MOST_ROWS;
 }
+
+}  // namespace order
