@@ -93,3 +93,12 @@ def test_heads_keep_to_limits_or_say_who_has_none():
     nobody = Limits(n_max=20, seconds=1e-3)
     none = assign(reach, terms_within(reach, nobody), frugal.open)
     assert not none.complete and none.pays.max() == MISSING
+
+
+def test_there_are_no_more_clusters_than_half_of_the_devices_or_what_capacities_need():
+    table = FleetTable(
+        ids=("a", "b", "c"), position_m=np.array([[0.0, 0], [10, 3], [30, 3]]), capacity=np.array([1, 1, 2])
+    )
+    prices = Prices(devices=devices_of(table, np.zeros(2)), work=WORK)
+    for seed in range(3):
+        assert optimise(prices, "seconds", np.random.default_rng(seed), ladder=False).best.figures.clusters == 2

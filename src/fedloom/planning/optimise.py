@@ -317,6 +317,8 @@ class _Search:
             hosts = allowed[: rng.integers(self.limits.n_min, self.limits.n_max + 1)]
             while devices.capacity[hosts].sum() < devices.n:
                 hosts = allowed[: len(hosts) + 1]
+            if len(hosts) > self.limits.n_max:
+                return head
         left = np.repeat(hosts, devices.capacity[hosts] - 1)
         members = rng.permutation(np.setdiff1d(np.arange(devices.n), hosts))
         out = np.arange(devices.n)

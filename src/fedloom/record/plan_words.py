@@ -176,6 +176,15 @@ def proof_words(plan: Plan, n_allowed: int) -> str:
     )
 
 
+def count(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "device"), count(2000, "device")
+    ('1 device', '2,000 devices')
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
 def duration(seconds: float) -> str:
     """Seconds in the unit one would say.
 
@@ -211,8 +220,7 @@ def si(value: float, unit: str) -> str:
 def _called(name: str, total: Mapping[str, Any]) -> str:
     if name == FLAT:
         return "everybody at the server"
-    many = "clusters" if total["clusters"] != 1 else "cluster"
-    return f"{name.partition(' by ')[0]} with {total['clusters']} {many}"
+    return f"{name.partition(' by ')[0]} with {count(total['clusters'], 'cluster')}"
 
 
 def _and_more(ids: Sequence[str], links: Sequence[WeakLink]) -> str:
