@@ -114,7 +114,7 @@ class _Search:
             yield from self._balanced()
         else:
             yield from self._mixed()
-        if name in ("balance", "mix"):
+        if name in ("balance", "mix") or (name == "seconds" and self.shared):
             yield from self._of_all_heads()
 
     def polished(self, head: Ints) -> Grouped:
@@ -218,7 +218,8 @@ class _Search:
 
     def _within(self, which: str, limit: float, limits: Limits, begin: list[Mask]) -> Opened | None:
         """Of least energy within a limit, from the first start that finds heads for everybody; None if none does."""
-        limits = replace(limits, **{which: limit})
+        seconds, drain, round_s = (limit if which == name else np.inf for name in ("seconds", "drain", "round_s"))
+        limits = replace(limits, seconds=seconds, drain=drain, round_s=round_s)
         terms = terms_within(self.reach, limits)
         if not np.isfinite(terms.place).any(axis=1).all():
             return None
