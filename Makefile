@@ -3,7 +3,9 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
-# Python compiles a file when it first imports it, and most of what is installed never is.
+# Python compiles a file when it first imports it, and most of what is installed never is. It must be let keep the result, or every
+# process of the tests, and every later command, compiles all that it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := -m pip install --quiet --disable-pip-version-check --no-compile
 # Of a source tree the installation knows every file by its place: where one has come, gone or moved it is made again.
 READY := $(VENV)/.ready-$(shell find src -name '*.py' | sort | cksum | cut -d' ' -f1)

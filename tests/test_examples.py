@@ -12,7 +12,7 @@ ELSEWHERE = {"quickstart": "in the README, see test_readme.py", "city_fleet": "w
 ELSEWHERE["own_task"] = "in docs/deploy.md, run by tests/deployment"
 GALLERY = sorted(p.stem for p in (ROOT / "examples").glob("*.py") if p.stem not in ELSEWHERE)
 LONG = {"coded_models", "moving_devices", "price_of_accuracy"}
-LONG |= {"own_loss", "own_merge", "own_model", "own_optimiser", "own_pacing"}
+LONG |= {"own_client_state", "own_loss", "own_merge", "own_model", "own_optimiser", "own_pacing"}
 RUN = [pytest.param(name, marks=pytest.mark.full if name in LONG else ()) for name in GALLERY]
 PAGE = (ROOT / "docs" / "gallery.md").read_text()
 

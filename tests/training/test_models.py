@@ -339,7 +339,7 @@ def test_networks_with_branches_go_to_torch(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "lr"), [("squeezenet", 0.01), ("resnet18", 0.02)])
+@pytest.mark.parametrize(("name", "lr"), [("squeezenet", 0.003), ("resnet18", 0.02)])
 def test_networks_with_branches_learn(name, lr):
     model = models.build(name, (1, 8, 8), 4, seed=0)
     task = make_task(model, (1, 8, 8), sizes=(8, 8), batch_size=8)
