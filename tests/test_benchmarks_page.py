@@ -28,7 +28,7 @@ def test_the_table_of_plans_is_what_their_results_give():
     rows = json.loads(plan.RESULTS.read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
     assert page.split("<!-- results -->\n")[1].split("<!-- end of results -->")[0] == plan.table(rows)
-    assert len({plan.key_of(row) for row in rows}) == len(rows) and all(row["good"] for row in rows)
+    assert len({plan.key_of(row) for row in rows}) == len(rows)
 
 
 def loss(seed, lr=0.01, n_steps=5, batch_size=20, n_clients=20, rounds=10):
