@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import peers  # noqa: E402
 import peers_page  # noqa: E402
+import plan  # noqa: E402
 
 RESULTS = json.loads((ROOT / "benchmarks" / "peers" / "results.json").read_text(encoding="utf-8"))
 
@@ -21,6 +22,13 @@ def test_the_page_is_what_the_results_give():
 
 def test_every_loop_of_the_results_trains_the_same():
     assert "**no**" not in peers_page.page(RESULTS)
+
+
+def test_the_table_of_plans_is_what_their_results_give():
+    rows = json.loads(plan.RESULTS.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "plan.md").read_text(encoding="utf-8")
+    assert page.split("<!-- results -->\n")[1].split("<!-- end of results -->")[0] == plan.table(rows)
+    assert len({plan.key_of(row) for row in rows}) == len(rows)
 
 
 def loss(seed, lr=0.01, n_steps=5, batch_size=20, n_clients=20, rounds=10):

@@ -299,17 +299,29 @@ def test_camu_keeps_to_the_power_of_every_head_and_to_the_joules_of_its_budget(h
     assert "more than camu_ungated" in " ".join(published["notes"])
 
 
-def test_a_plan_is_run_by_the_simulator_and_takes_what_it_says(here):
-    saved = json.loads(
-        plan("fleet.csv", "--for", "joules", "--server", "900,0", "--rotate", "--out", "o", "--json", "-q")
-    )
-    said = saved["per_cloud_round"]["for joules"]
+def run_takes_what_is_said(name, *options):
+    """Plan fleet.csv into `o` and run three cloud rounds of that."""
+    said = json.loads(plan("fleet.csv", *options, "--out", "o", "--json", "-q"))["per_cloud_round"][name]
     args = ["run", "--plan", "o/plan.json", "--dry-run", "--json", "--quiet", "--set", "training.cloud_rounds=3"]
-    done = CliRunner().invoke(app, args)
-    final = json.loads(done.stdout)["final"]
+    final = json.loads(CliRunner().invoke(app, args).stdout)["final"]
     assert final["time_s"] == pytest.approx(3 * said["seconds"], rel=1e-9)
     assert final["energy_j"] == pytest.approx(3 * said["joules"], rel=1e-9)
     assert final["bytes"] == 3 * said["bytes"]
+    return said
+
+
+def test_a_plan_with_shared_bands_and_coded_models_is_run_as_it_was_made(here):
+    own = run_takes_what_is_said("ddc", "-m", "ddc:rule=ditto:up=float16", "--server", "900,0", "--compute-w", "0.5")
+    shared = run_takes_what_is_said(
+        "ddc", "-m", "ddc", "--server", "900,0", "--sharing", "time", "--server-sharing", "equal"
+    )
+    assert shared["bytes"] > own["bytes"] and shared["seconds"] > own["seconds"]
+    with pytest.raises(ValueError, match=r"bands are shared by one of own, time, equal; got 'blocks'"):
+        plan("fleet.csv", "--sharing", "blocks")
+
+
+def test_a_plan_is_run_by_the_simulator_and_takes_what_it_says(here):
+    said = run_takes_what_is_said("for joules", "--for", "joules", "--server", "900,0", "--rotate")
     again = json.loads(
         plan("fleet.csv", "--for", "joules", "--server", "900,0", "--keep", "o/plan.json", "--json", "-q")
     )

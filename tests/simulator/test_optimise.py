@@ -7,7 +7,7 @@ import pytest
 
 from fedloom.fleet.table import FleetTable
 from fedloom.planning import OBJECTIVES, Prices, Work, devices_of, figures_of, optimise, predict, topology_of
-from fedloom.planning.open_heads import MISSING, Limits, assign, prices_within, search_heads
+from fedloom.planning.open_heads import MISSING, Limits, assign, search_heads, terms_within
 from fedloom.planning.reach import reach_of
 from fedloom.planning.simple_plans import most_clusters
 from fedloom.simulator import make_method
@@ -82,7 +82,7 @@ def test_heads_keep_to_limits_or_say_who_has_none():
     wide = Limits(n_max=20)
     frugal = search_heads(reach, wide, np.arange(40) < 3)
     figures = figures_of(prices, frugal.head(reach))
-    assert frugal.complete and frugal.total_j == pytest.approx(figures.joules, rel=1e-12)
+    assert frugal.complete and frugal.total == pytest.approx(figures.joules, rel=1e-12)
     for which, least in (("seconds", figures.seconds), ("drain", figures.battery)):
         limits = Limits(n_max=20, **{which: 0.97 * least})
         found = search_heads(reach, limits, frugal.open)
@@ -91,5 +91,14 @@ def test_heads_keep_to_limits_or_say_who_has_none():
             assert (then.seconds if which == "seconds" else then.battery) <= 0.97 * least * (1 + 1e-9)
             assert then.joules >= figures.joules * (1 - 1e-9)
     nobody = Limits(n_max=20, seconds=1e-3)
-    none = assign(reach, nobody, prices_within(reach, nobody), frugal.open)
+    none = assign(reach, terms_within(reach, nobody), frugal.open)
     assert not none.complete and none.pays.max() == MISSING
+
+
+def test_there_are_no_more_clusters_than_half_of_the_devices_or_what_capacities_need():
+    table = FleetTable(
+        ids=("a", "b", "c"), position_m=np.array([[0.0, 0], [10, 3], [30, 3]]), capacity=np.array([1, 1, 2])
+    )
+    prices = Prices(devices=devices_of(table, np.zeros(2)), work=WORK)
+    for seed in range(3):
+        assert optimise(prices, "seconds", np.random.default_rng(seed), ladder=False).best.figures.clusters == 2

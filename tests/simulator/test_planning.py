@@ -94,7 +94,7 @@ def test_a_plan_predicts_what_the_simulator_counts(name, seed):
     topology = random_topology(12, 1 + seed, seed)
     if method.name == "fedavg":
         topology = Topology(cover=np.ones((1, 12), bool), kind="cloud", host=np.zeros(1, np.int64))
-    work = WORK.coded(method.coding)
+    work = WORK.by(method)
     plan = predict(devices, method, topology, work)
     after, ledger = simulated(devices, method, topology, work)
     assert plan.time_s == pytest.approx(after.time_s, rel=1e-12)
@@ -143,7 +143,7 @@ def test_a_plan_with_coded_models_by_hand():
     assert plan.bytes_sent.tolist() == [2 * 500 + 125, 2 * 125]
     assert plan.bytes_received.tolist() == [2 * 125 + 500, 2 * 500]
     plain = make_plan(devices, method.with_(up="float32", down="float32"), work, rng)
-    sent = work.coded(method.coding)
+    sent = work.by(method)
     same_way = make_plan(devices, method.with_(up="float32", down="float32"), sent, rng)
     assert (sent.up_bytes, sent.down_bytes) == (125, 500) and same_way.time_s == plan.time_s < plain.time_s
     np.testing.assert_allclose(plan.joules[1], plain.joules[1] / 8)

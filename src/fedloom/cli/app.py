@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fedloom.cli import deploy
+from fedloom.cli.plan_options import BandSharing, Capacity, ComputeWatts, LeaveOut, Rotate, ServerSharing
 from fedloom.cli.show import out, show_comparison
 
 app = typer.Typer(
@@ -240,9 +241,7 @@ def plan(
     alpha: Annotated[
         float | None, typer.Option(help="ddc: weight of data against distance, 0 to 1 [0.2 if data are known, else 0].")
     ] = None,
-    capacity: Annotated[
-        int | None, typer.Option(min=1, help="Most devices of a head, itself included [a fifth of all, at least 10].")
-    ] = None,
+    capacity: Capacity = None,
     candidates: Annotated[
         int | None, typer.Option(min=1, help="ddc: most devices considered as heads [100, or what capacities need].")
     ] = None,
@@ -253,10 +252,11 @@ def plan(
             help="ddc: a plan proven to have the least of its objective (metres and data), for a handful of devices.",
         ),
     ] = False,
-    bandwidth_hz: Annotated[float, typer.Option(help="Of every link.")] = 1e6,
-    leave_out: Annotated[
-        bool, typer.Option("--leave-out", help="Plan without the devices that nothing reaches, and name them.")
-    ] = False,
+    bandwidth_hz: Annotated[float, typer.Option(help="Of every band.")] = 1e6,
+    sharing: BandSharing = "own",
+    server_sharing: ServerSharing = None,
+    compute_w: ComputeWatts = 0.0,
+    leave_out: LeaveOut = False,
     keep: Annotated[
         Path | None,
         typer.Option(metavar="plan.json", help="An earlier plan: who can stay where it put them does, see --moves."),
@@ -264,9 +264,7 @@ def plan(
     moves: Annotated[
         float, typer.Option(min=0, max=1, help="With --keep: most devices that may change their head, as a share.")
     ] = 0.1,
-    rotate: Annotated[
-        bool, typer.Option("--rotate", help="Let heads take turns, so that batteries last longer.")
-    ] = False,
+    rotate: Rotate = False,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random in the search.")] = 0,
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for the plan [plans/FLEET-FIGURE].")
@@ -291,6 +289,9 @@ def plan(
         candidates=candidates,
         exact=exact,
         bandwidth_hz=bandwidth_hz,
+        sharing=sharing,
+        server_sharing=server_sharing,
+        compute_w=compute_w,
         leave_out=leave_out,
         keep=keep,
         moves=moves,

@@ -15,6 +15,7 @@ from fedloom.cli.plan_rivals import K_MEANS
 from fedloom.cli.show import progress
 from fedloom.gate.names import folder_name
 
+WORK_OPTIONS = r"(up|down|rule)[.=]|feedback="  # of methods, that change what is sent and computed
 STAGES = ("reading", "choosing heads and clusters", "comparing", "drawing")
 
 
@@ -35,6 +36,9 @@ class Asked:
     candidates: int | None
     exact: bool
     bandwidth_hz: float
+    sharing: str
+    server_sharing: str | None
+    compute_w: float
     leave_out: bool
     keep: Path | None
     moves: float
@@ -84,12 +88,12 @@ def plan_fleet(file: Path, options: Asked, folder: Path | None, *, as_json: bool
         work = _work(size, asked.local_steps, asked.edge_rounds)
         stage(STAGES[1])
         if asked.method is not None:
-            work = work.coded(_without_coding(asked.method)[1])
+            work = work.by(_without_work(asked.method)[1])
         made = (_optimised if asked.figure is not None else _by_method)(fleet, asked, work, watch)
         model_words = "; ".join(filter(None, [model_words, _coded_words(work)]))
         _refuse_endless(fleet, made.plan, work)
         stage(STAGES[2])
-        said = _assumptions(fleet.table, asked.server, model_words, made, asked.bandwidth_hz)
+        said = _assumptions(fleet, asked, model_words, made)
         planned = compared(file.stem, fleet, made, work, asked.seed, said, asked.exact, asked.rotate, watch)
         stage(STAGES[3])
         files = write_plan(planned, where)
@@ -144,7 +148,16 @@ def _devices(table: Any, asked: Asked, rows: Any) -> Any:
 
     middle = np.asarray(table.position_m.mean(axis=0))
     place = middle if asked.server is None else table.to_metres(_point(asked.server))
-    return devices_of(table, place, capacity=asked.capacity, gradients=rows, bandwidth_hz=asked.bandwidth_hz)
+    return devices_of(
+        table,
+        place,
+        capacity=asked.capacity,
+        gradients=rows,
+        bandwidth_hz=asked.bandwidth_hz,
+        sharing=asked.sharing,
+        server_sharing=asked.server_sharing,
+        compute_w=asked.compute_w,
+    )
 
 
 def _work(model_bytes: int, local_steps: int, edge_rounds: int) -> Any:
@@ -155,7 +168,8 @@ def _work(model_bytes: int, local_steps: int, edge_rounds: int) -> Any:
 
 class Made(NamedTuple):
     """The plan, by which method (own: it goes by the fleet's capacities and candidates), the plans of k-means, what was asked
-    for (None: a method) and the best plan for single numbers of clusters."""
+    for (None: a method), the best plan for single numbers of clusters, and of which of these k-means found it. run_as: the method
+    that a run of the plan has."""
 
     plan: Any
     method: Any
@@ -163,6 +177,8 @@ class Made(NamedTuple):
     sweep: Any
     objective: Any = None
     by_number: Any = ()
+    by_k_means: frozenset[int] = frozenset()
+    run_as: str = "geographic"
 
 
 def _optimised(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], None]) -> Made:
@@ -181,7 +197,8 @@ def _optimised(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], No
         found = replace(found, best=best, by_number=[])
     method = make_method("geographic").with_(name=f"for {asked.figure}")
     plan = predict(devices, method, topology_of(found.best.head, devices), work)
-    return Made(plan, method, True, found.sweep, found.objective, tuple(g.figures for g in found.by_number))
+    by_number = tuple(g.figures for g in found.by_number)
+    return Made(plan, method, True, found.sweep, found.objective, by_number, found.by_k_means)
 
 
 def _kept(file: Path, table: Any) -> Any:
@@ -205,10 +222,13 @@ def _by_method(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], No
     sweep = k_means_sweep(
         Prices(devices=devices, work=work), stream(seed, "plan"), lambda k: watch(f"k-means, {k} clusters")
     )
+    run_as = _run_as(asked.method or "")
     if chosen.name == K_MEANS:
         best = min(sweep, key=lambda g: (g.figures.seconds, g.figures.joules))
-        return Made(predict(devices, chosen, topology_of(best.head, devices), work), chosen, own, sweep)
-    return Made(make_plan(devices, chosen, work, stream(seed, "plan")), chosen, own, sweep)
+        plan = predict(devices, chosen, topology_of(best.head, devices), work)
+    else:
+        plan = make_plan(devices, chosen, work, stream(seed, "plan"))
+    return Made(plan, chosen, own, sweep, run_as=run_as)
 
 
 def _refuse_endless(fleet: _Fleet, plan: Any, work: Any) -> None:
@@ -224,22 +244,40 @@ def _refuse_endless(fleet: _Fleet, plan: Any, work: Any) -> None:
 
 def _method(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> tuple[Any, bool]:
     """The method, and whether it goes by the fleet's capacities and candidates."""
-    text, coding = _without_coding(asked.method or "")
-    chosen, own = _uncoded(replace(asked, method=text), devices, watch)
-    return chosen.with_(coding=coding), own
+    text, working = _without_work(asked.method or "")
+    chosen, own = _by_name(replace(asked, method=text), devices, watch)
+    return chosen.with_(coding=working.coding, rule=working.local.rule), own
 
 
-def _without_coding(text: str) -> tuple[str, Any]:
-    """A method by name without the options of its coding, and the coding."""
+def _without_work(text: str) -> tuple[str, Any]:
+    """A method by name without the options that change what is sent and computed, and one with them: its coding and the rule of
+    its clients."""
     from fedloom.simulator import make_method
 
     name, *given = text.split(":")
-    coded = [option for option in given if re.match(r"(up|down)[.=]|feedback=", option)]
-    coding = make_method(":".join(["geographic" if name == K_MEANS else name, *coded])).coding
-    return ":".join([name, *(option for option in given if option not in coded)]), coding
+    ours = [option for option in given if re.match(WORK_OPTIONS, option)]
+    working = make_method(":".join(["geographic" if name == K_MEANS else name, *ours]))
+    return ":".join([name, *(option for option in given if option not in ours)]), working
 
 
-def _uncoded(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> tuple[Any, bool]:
+def _with_limits(text: str) -> str:
+    """CAMU that keeps to what there is unless its options say no: a real radio has its power, and all joules count."""
+    said = {option.partition("=")[0] for option in text.split(":")}
+    return ":".join([text, *(f"{option}=true" for option in ("own_power", "link_energy") if option not in said)])
+
+
+def _run_as(text: str) -> str:
+    """The method of a run whose clusters are those of the plan of a method: that itself if it is no grouping of ours, with what
+    it sends and computes."""
+    name, *given = text.split(":")
+    if name == K_MEANS:
+        name = "geographic"
+    if name in ("geographic", "ddc"):
+        given = [option for option in given if re.match(WORK_OPTIONS, option)]
+    return ":".join([name, *given]) if name != "camu" else _with_limits(text)
+
+
+def _by_name(asked: Asked, devices: Any, watch: Callable[[int, float], None]) -> tuple[Any, bool]:
     from fedloom.methods import ddc
     from fedloom.methods.ddc import heads_for
     from fedloom.planning import heads_by_data_and_distance, heads_in_the_middle
@@ -250,10 +288,8 @@ def _uncoded(asked: Asked, devices: Any, watch: Callable[[int, float], None]) ->
     name, _, options = text.partition(":")
     if name == K_MEANS and options:
         raise ValueError(f"k-means in a plan tries all numbers of clusters and has no options; got {options!r}")
-    if name == "camu":  # a real radio has its power, and all joules count
-        said = {option.partition("=")[0] for option in options.split(":")}
-        more = [f"{option}=true" for option in ("own_power", "link_energy") if option not in said]
-        text = ":".join([name, *filter(None, options.split(":")), *more])
+    if name == "camu":
+        text = _with_limits(text)
     chosen = make_method("geographic" if name == K_MEANS else text)
     if name == "ddc":
         if options:
@@ -314,14 +350,20 @@ def _model_bytes(n_bytes: int | None, name: str | None, n_classes: int) -> tuple
     )
 
 
-def _assumptions(table: Any, server: str | None, model_words: str, made: Made, bandwidth_hz: float) -> list[str]:
-    said, method = [], made.method
-    if server is None:
+def _assumptions(fleet: _Fleet, asked: Asked, model_words: str, made: Made) -> list[str]:
+    from fedloom.record.plan_words import bands_words
+
+    said, method, table = [], made.method, fleet.table
+    if asked.server is None:
         said.append("the server stands in the middle of the fleet, the mean of all positions (--server)")
-    said.append(
-        f"links: Shannon rate in {bandwidth_hz / 1e6:g} MHz (--bandwidth-hz) over a path loss of 128.1 + 37.6 log10(km) dB; "
-        "the server sends at 1 W and its energy is not counted; nor is that of computing"
+    computing = (
+        f"computing takes {asked.compute_w:g} W" if asked.compute_w else "nor is that of computing (--compute-w)"
     )
+    said.append(
+        f"links: Shannon rate in {asked.bandwidth_hz / 1e6:g} MHz (--bandwidth-hz) over a path loss of 128.1 + 37.6 log10(km) "
+        f"dB; the server sends at 1 W and its energy is not counted; {computing}"
+    )
+    said.append(bands_words(fleet.devices.air))
     if model_words:
         said.append(model_words)
     unused = [c for c, value in (("capacity", table.capacity), ("candidate", table.candidate)) if value is not None]

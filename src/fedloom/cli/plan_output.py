@@ -14,11 +14,11 @@ MOST_CLUSTERS = 20  # shown one by one
 def say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
     """What a cloud round takes, beside other plans; warnings and notes; where the files are."""
     from fedloom.record.plan_tables import choice_rows, cluster_rows, comparison_rows
-    from fedloom.record.plan_words import rounds_text
+    from fedloom.record.plan_words import count, rounds_text
 
     steps = planned.work.local_steps
     out.print(
-        f"{planned.devices.n:,} devices, {planned.plan.name}; a cloud round is {rounds_text(planned.plan)} edge rounds of "
+        f"{count(planned.devices.n, 'device')}, {planned.plan.name}; a cloud round is {rounds_text(planned.plan)} edge rounds of "
         f"{steps} local steps\n",
         highlight=False,
         soft_wrap=True,
@@ -36,8 +36,9 @@ def say(planned: Any, files: dict[str, Path], quiet: bool) -> None:
     slowest = max(clusters, key=lambda row: row["cloud_round_s"])
     if planned.plan.topology.kind == "head":
         sizes = sorted(row["devices"] for row in clusters)
+        least = f"{sizes[0]} to " if sizes[0] < sizes[-1] else ""
         out.print(
-            f"\nclusters of {sizes[0]} to {sizes[-1]} devices; the slowest is cluster {slowest['cluster']} around "
+            f"\nclusters of {least}{count(sizes[-1], 'device')}; the slowest is cluster {slowest['cluster']} around "
             f"{slowest['head']}",
             highlight=False,
             markup=False,

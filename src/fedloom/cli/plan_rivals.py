@@ -47,7 +47,12 @@ def compared(
         plan=plan,
         others=others,
         missing=missing_columns(table, made.method.needs, fleet.with_gradients),
-        notes=[*proof, *said, *_remarks(table, devices, made, others), *_turns_words(table, plan, turns, rotate)],
+        notes=[
+            *proof,
+            *said,
+            *_remarks(table, devices, made, others),
+            *_turns_words(table, plan, turns, rotate, devices.compute_w > 0),
+        ],
         simple=simple,
         warnings=(
             *fleet.without,
@@ -55,6 +60,8 @@ def compared(
         ),
         objective=made.objective,
         by_number=made.by_number,
+        by_k_means=made.by_k_means,
+        run_as=made.run_as,
         turns=turns,
     )
 
@@ -69,8 +76,8 @@ def _turns(devices: Any, plan: Any, work: Any, rotate: bool) -> tuple[Any, ...]:
     return tuple(turns_of(Prices(devices=devices, work=work), plan.head, rotate)) if plain else ()
 
 
-def _turns_words(table: Any, plan: Any, turns: tuple[Any, ...], rotate: bool) -> list[str]:
-    """What turns bring, and what batteries last."""
+def _turns_words(table: Any, plan: Any, turns: tuple[Any, ...], rotate: bool, computes: bool) -> list[str]:
+    """What turns bring, and what batteries last. computes: computing takes energy."""
     from fedloom.planning import most_drain
 
     if table.battery_j is None and not rotate:
@@ -88,7 +95,7 @@ def _turns_words(table: Any, plan: Any, turns: tuple[Any, ...], rotate: bool) ->
         first = int(drain.argmax())
         rounds = 1 / (most_drain(list(turns)) if turns else drain.max())
         said.append(
-            f"the first battery is empty after {rounds:,.0f} cloud rounds of sending"
+            f"the first battery is empty after {rounds:,.0f} cloud rounds of {'computing and ' if computes else ''}sending"
             + ("" if rotate else f", that of {table.ids[first]}")
         )
     return said

@@ -11,7 +11,6 @@ def plan_to_run(file: Path, scenario: str | None, method: str | None, changes: l
     """The scenario of a plan (or another one's data, model and learning, with the plan's fleet and periods), the method with
     the plan's clusters, and how that is called in the record: with a hash of the clusters, which are part of who the run is."""
     from fedloom.deployment.plans import method_of, read_plan
-    from fedloom.methods import METHODS
     from fedloom.planning import with_plan
     from fedloom.simulator import scenario as read_scenario
 
@@ -21,7 +20,7 @@ def plan_to_run(file: Path, scenario: str | None, method: str | None, changes: l
     content = planned.scenario
     if scenario is not None:
         content = with_plan(read_scenario(scenario).model_dump(mode="json", exclude_none=True), planned.scenario)
-    name = method or (planned.method if planned.method in METHODS else "geographic")
+    name = method or planned.method or "geographic"
     name, changes = with_settings(name, changes)
     digest = hashlib.sha256(repr(planned.clusters.head).encode()).hexdigest()[:8]
     return read_scenario(content, changes), method_of(name, planned.clusters), f"{name} by plan {digest}"

@@ -66,7 +66,7 @@ def read_plan(path: Path) -> Planned:
             server_m=tuple(float(value) for value in found["server_m"]),
             local_steps=work["local_steps"],
             edge_rounds=work["edge_rounds"],
-            method=str(found.get("method", "")),
+            method=str(found.get("run_as", "")),
             scenario=found.get("scenario"),
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -26,15 +26,15 @@ def make_plan(devices: Devices, method: Method, work: Work, rng: np.random.Gener
             f"{method.name} compares all pairs of devices and plans at most {MOST_PAIRED:,} of them, got {devices.n:,}; "
             "use a method that needs no link rates, or plan parts of the fleet"
         )
-    work = work.coded(method.coding)
+    work = work.by(method)
     view = View(
         needs=method.needs,
         _snapshot=devices.snapshot(8.0 * work.up_bytes, 8.0 * work.down_bytes),
         cloud_round=0,
         all_n_samples=devices.n_samples,
         all_label_counts=devices.label_counts,
-        all_step_s=devices.step_s,
-        all_work_s=work.local_steps * devices.step_s,
+        all_step_s=devices.step_s * work.trainings,
+        all_work_s=work.local_steps * devices.step_s * work.trainings,
         model_bits=8.0 * work.model_bytes,
         up_bits=8.0 * work.up_bytes,
         down_bits=8.0 * work.down_bytes,

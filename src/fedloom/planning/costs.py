@@ -2,10 +2,11 @@
 
     edge round of a cluster    max over members of  fetch + local steps + return
     cloud round                fetch from the server + edge rounds * edge round + report to the server; the slowest cluster counts
-    joules                     of sending: members to their heads, heads to each member and to the server
+    joules                     of computing, and of sending: members to their heads, heads to each member and to the server
     drain                      most of its battery that a device spends
 
-What a cluster takes depends on its own head and members only, so that a search that changes two clusters counts two.
+What a cluster takes depends on its own head and members only, so that a search that changes two clusters counts two; where
+links share a band (`shared_bands`) that holds inside clusters, and all of them meet at the server.
 
 K devices, m of them that are looked at, N clusters, C classes.
 """
@@ -18,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom import radio
-from fedloom.coding import Coding
+from fedloom.methods import Method
+from fedloom.planning import shared_bands
 from fedloom.planning.devices import Devices
+from fedloom.training.state import layout_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,12 +34,13 @@ SERVER_W = 1.0  # the server sends at; it is no device, and its joules are not c
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """What a cloud round is: local steps in an edge round, edge rounds, and bytes of a model; coded_bytes: of what goes up and
-    down of one, where that is coded."""
+    down of one, where that is coded or more is sent beside it; trainings: models that a device trains in a step."""
 
     model_bytes: int
     local_steps: int = 5
     edge_rounds: int = 5
     coded_bytes: tuple[int, int] | None = None
+    trainings: int = 1
 
     @property
     def up_bytes(self) -> int:
@@ -48,12 +52,17 @@ class Work:
         """Of what is sent down of a model."""
         return self.model_bytes if self.coded_bytes is None else self.coded_bytes[1]
 
-    def coded(self, coding: Coding) -> "Work":
-        """The same with models that are coded so, of 4 bytes a value."""
-        if coding.plain:
-            return self
-        up_bits, down_bits = coding.bits(max(1, round(self.model_bytes / 4)), 8.0 * self.model_bytes)
-        return replace(self, coded_bytes=(round(up_bits / 8), round(down_bits / 8)))
+    def by(self, method: Method) -> "Work":
+        """The same as a method does it: models coded as it codes them, of 4 bytes a value, with what its clients send beside
+        them, and as many trained in a step as its rule says."""
+        rule, n = method.local.rule, max(1, round(self.model_bytes / 4))
+        layout = layout_of(rule, n)
+        work = self if rule is None else replace(self, trainings=rule.trainings)
+        if method.coding.plain and (layout is None or layout.width == n):
+            return work
+        coded = None if layout is None else layout.mask(np.ones(n, np.bool_), of_shared=True)
+        bits = method.coding.bits(n, 8.0 * self.model_bytes, coded, n if layout is None else layout.width)
+        return replace(work, coded_bytes=(round(bits[0] / 8), round(bits[1] / 8)))
 
 
 class AtHead(NamedTuple):
@@ -87,7 +96,12 @@ class Prices:
     @cached_property
     def steps_s(self) -> Floats:
         """(K,) seconds of the local steps of an edge round."""
-        return self.work.local_steps * self.devices.step_s
+        return self.work.local_steps * self.devices.step_s * self.work.trainings
+
+    @cached_property
+    def compute_j(self) -> Floats:
+        """(K,) joules of the local steps of an edge round."""
+        return self.devices.compute_w * self.steps_s
 
     @cached_property
     def cloud_down_s(self) -> Floats:
@@ -114,6 +128,15 @@ class Prices:
     def cloud_j(self) -> Floats:
         """(K,) joules that a head spends on sending to the server."""
         return np.asarray(radio.energy_j(self.to_server_w, self.cloud_up_s))
+
+    def reported_s(self, host: Ints, work_s: Floats) -> Floats:
+        """(N,) seconds until the reports of clusters are at the server whose edge rounds take work_s (N,). host (N,), rising:
+        their heads, to which models go out in this order."""
+        return shared_bands.reported_s(self.devices.air.cloud, self.cloud_down_s[host], work_s, self.cloud_up_s[host])
+
+    def last_s(self, host: Ints, work_s: Floats) -> float:
+        """The last of `reported_s`."""
+        return shared_bands.last_s(self.devices.air.cloud, self.cloud_down_s[host], work_s, self.cloud_up_s[host])
 
     def at_head(self, device: Ints, head: Ints) -> AtHead:
         """Of devices at heads; device and head of shapes that fit together."""
@@ -145,8 +168,9 @@ class Prices:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Costs:
     """Of some clusters. at (m,): the cluster of each device. Per device (m,): joules it spends, drain: of its battery.
-    Per cluster (N,): host, the head; size; round_s of an edge round; seconds of the cloud round; total_j; most_j of one device;
-    most_drain; off: samples that would have to change their label for labels like everybody's."""
+    Per cluster (N,): host, the head; size; round_s of an edge round, work_s of all of them; seconds of the cloud round, if these
+    are all clusters; total_j; most_j of one device; most_drain; off: samples that would have to change their label for labels
+    like everybody's."""
 
     at: Ints
     joules: Floats
@@ -154,6 +178,7 @@ class Costs:
     host: Ints
     size: Ints
     round_s: Floats
+    work_s: Floats
     seconds: Floats
     total_j: Floats
     most_j: Floats
@@ -170,10 +195,11 @@ def costs_of(prices: Prices, device: Ints, head: Ints, edge_rounds: Ints | int |
     host, at = np.unique(head, return_inverse=True)
     n = len(host)
     times = np.broadcast_to(np.asarray(rounds), (n,))
-    round_s = _most(at, link.fetch_s + prices.steps_s[device] + link.return_s, n)
-    joules = times[at] * link.own_j
-    served = np.bincount(at, times[at] * link.head_j, n)
     is_head = device == head
+    back_s = shared_bands.back_s(devices.air.d2d, at, n, link.fetch_s, prices.steps_s[device], link.return_s, is_head)
+    round_s = _most(at, back_s, n)
+    joules = times[at] * (link.own_j + prices.compute_j[device])
+    served = np.bincount(at, times[at] * link.head_j, n)
     joules[is_head] += served[at[is_head]] + prices.cloud_j[device[is_head]]
     drain = joules / devices.battery_j[device]
     return Costs(
@@ -183,7 +209,8 @@ def costs_of(prices: Prices, device: Ints, head: Ints, edge_rounds: Ints | int |
         host=host,
         size=np.bincount(at, minlength=n),
         round_s=round_s,
-        seconds=prices.cloud_down_s[host] + times * round_s + prices.cloud_up_s[host],
+        work_s=times * round_s,
+        seconds=prices.reported_s(host, times * round_s),
         total_j=np.bincount(at, weights=joules, minlength=n).astype(np.float64),
         most_j=_most(at, joules, n),
         most_drain=_most(at, drain, n),

@@ -13,6 +13,7 @@ from fedloom import _check, radio
 from fedloom.fleet import ComputeSettings, CoordinatesPlacement, Fleet, FleetSettings, Link, RadioLink, Snapshot
 from fedloom.fleet import compute as computing
 from fedloom.fleet.hops import noise_w, path_gain
+from fedloom.fleet.settings.air import AirSettings, Peers, Sharing, ToServer
 from fedloom.fleet.table import FleetTable
 from fedloom.grouping import Need
 
@@ -20,6 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 BATCH_SIZE = 32
+SHARINGS = ("own", "time", "equal")  # of bands that plans count
 LEAST_CAPACITY = 10  # of heads, if nothing is said of it
 
 
@@ -29,7 +31,8 @@ class Devices:
     of a local step. n_samples (K,), label_counts (K, C; C may be 0). capacity (K,): most devices it may serve as a head.
     candidate (K,): it may be a head. gradients (K, p) or None. link: band and path loss of all links; its power is not used.
     battery_j (K,): joules of its battery, infinite if it needs none; alike for all if nothing is known.
-    up_bit_s, down_bit_s (K,): measured rates to and from the server, in place of the radio's."""
+    up_bit_s, down_bit_s (K,): measured rates to and from the server, in place of the radio's. air: how links share bands.
+    compute_w: W of every device while it trains."""
 
     position_m: Floats
     server_m: Floats
@@ -44,6 +47,8 @@ class Devices:
     battery_j: Floats
     up_bit_s: Floats | None = None
     down_bit_s: Floats | None = None
+    air: AirSettings = field(default_factory=AirSettings)
+    compute_w: float = 0.0
 
     @property
     def n(self) -> int:
@@ -108,6 +113,7 @@ class Devices:
             n_devices=self.n,
             placement=CoordinatesPlacement(positions_m=points),
             server_m=tuple(self.server_m.tolist()),
+            compute=ComputeSettings(power_w=self.compute_w),
         )
 
         def d2d() -> Link:
@@ -141,11 +147,16 @@ def devices_of(
     capacity: int | None = None,
     gradients: NDArray[np.floating] | None = None,
     bandwidth_hz: float = RadioLink().bandwidth_hz,
+    sharing: str = "own",
+    server_sharing: str | None = None,
+    compute_w: float = 0.0,
 ) -> Devices:
     """A table's devices. What it does not say is the same for all: the simulator's 10 mW and 0.01 s per step, a mini-batch of
     samples, `capacity` (by default a fifth of the fleet, at least LEAST_CAPACITY), and everybody may be a head.
-    bandwidth_hz: of every link."""
+    bandwidth_hz: of every link; sharing: how the links of a cluster share it, one of SHARINGS, and server_sharing those with the
+    server, up and down, alike if not given. compute_w: W of a device while it trains."""
     _check.positive("bandwidth_hz", bandwidth_hz)
+    _check.positive("compute_w", compute_w, zero=True)
     n = table.n_devices
     capacity = max(LEAST_CAPACITY, -(-n // 5)) if capacity is None else capacity
     n_samples = np.full(n, BATCH_SIZE) if table.n_samples is None else table.n_samples
@@ -169,7 +180,18 @@ def devices_of(
         up_bit_s=table.up_bit_s,
         down_bit_s=table.down_bit_s,
         link=RadioLink(bandwidth_hz=bandwidth_hz),
+        air=air_of(sharing, sharing if server_sharing is None else server_sharing),
+        compute_w=compute_w,
     )
+
+
+def air_of(sharing: str, server_sharing: str) -> AirSettings:
+    """A band of every cluster for both directions, and one up and one down at the server, each shared so."""
+    for one in (sharing, server_sharing):
+        if one not in SHARINGS:
+            raise ValueError(f"a plan's bands are shared by one of {', '.join(SHARINGS)}; got {one!r}")
+    at_server = Sharing.model_validate({"sharing": server_sharing})
+    return AirSettings(d2d=Peers.model_validate({"sharing": sharing}), cloud=ToServer(up=at_server, down=at_server))
 
 
 def check_room(devices: Devices) -> None:

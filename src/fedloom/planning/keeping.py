@@ -5,12 +5,14 @@ becomes one. Then those single changes are made that bring most, until the share
 move more is not tried. K devices.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.planning.costs import Prices
 from fedloom.planning.objectives import better, figures_of
-from fedloom.planning.open_heads import Limits, assign, prices_within, search_heads
+from fedloom.planning.open_heads import Limits, assign, search_heads, terms_within
 from fedloom.planning.optimise import Optimised
 from fedloom.planning.polish import Tally, changes_of
 from fedloom.planning.reach import reach_of
@@ -53,13 +55,13 @@ def repaired(prices: Prices, old: Ints, rng: np.random.Generator) -> Ints:
     head = np.where((old >= 0) & (old[np.maximum(old, 0)] == old) & devices.candidate[np.maximum(old, 0)], old, -1)
     reach = reach_of(prices, rng)
     limits = Limits(n_max=len(old))
-    price = prices_within(reach, limits)
+    terms = terms_within(reach, limits)
     fixed = (head >= 0)[:, None] & (reach.index != head[:, None])  # who can stay has one choice
-    price = np.where(fixed, np.inf, price)
+    terms = replace(terms, place=np.where(fixed, np.inf, terms.place))
     heads = (head == own) & devices.candidate
-    now = assign(reach, limits, price, heads)
+    now = assign(reach, terms, heads)
     if not now.complete:  # others must become heads, or there is too little room
-        now = search_heads(reach, limits, heads, price)
+        now = search_heads(reach, limits, heads, terms)
     if not now.complete:
         now = search_heads(reach, limits, heads)
     return now.head(reach)

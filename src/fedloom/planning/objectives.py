@@ -76,7 +76,7 @@ def figures_of_costs(prices: Prices, costs: Costs) -> Figures:
     samples = float(prices.devices.label_counts.sum())
     return Figures(
         clusters=len(costs.host),
-        seconds=float(costs.seconds.max()),
+        seconds=prices.last_s(costs.host, costs.work_s),
         joules=float(costs.total_j.sum()),
         bytes=float(total_bytes(prices.work, int(costs.size.sum()), len(costs.host))),
         battery=float(costs.most_drain.max()),

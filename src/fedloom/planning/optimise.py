@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.planning.balance import balanced
-from fedloom.planning.costs import Prices
+from fedloom.planning.costs import Prices, costs_of
 from fedloom.planning.devices import check_room
 from fedloom.planning.objectives import LEAST_BALANCE, MIXED, Objective, better, figures_of
-from fedloom.planning.open_heads import Limits, Opened, assign, kicked, prices_within, search_heads
+from fedloom.planning.open_heads import Limits, Opened, assign, kicked, search_heads, terms_within
 from fedloom.planning.polish import polished
 from fedloom.planning.reach import Reach, reach_of
 from fedloom.planning.simple_plans import Grouped, fewest_heads, k_means_sweep, most_clusters
@@ -37,6 +37,8 @@ TRIES = 2500  # single changes that are counted
 MOST_SETS = 400  # of heads, that are all tried
 MOST_GROUPINGS = 5000  # that are all tried
 BEST = 8  # of them, that are polished
+ROUND_PARTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)  # of an edge round, that are tried as limits where bands are shared
+POLISHED = 2  # of these plans
 LADDER = 10  # numbers of clusters in the table
 
 
@@ -49,6 +51,12 @@ class Optimised:
     by_number: list[Grouped]
     sweep: list[Grouped]
     objective: Objective
+
+    @property
+    def by_k_means(self) -> frozenset[int]:
+        """Numbers of clusters for which nothing better was found than the plan of k-means."""
+        theirs = set(map(id, self.sweep))
+        return frozenset(one.figures.clusters for one in self.by_number if id(one) in theirs)
 
 
 def objective_of(name: str, sweep: list[Grouped]) -> Objective:
@@ -81,6 +89,7 @@ class _Search:
     ) -> None:
         self.reach, self.objective, self.sweep, self.rng, self.watch = reach, objective, sweep, rng, watch
         devices = reach.prices.devices
+        self.shared = devices.air.is_shared
         fewest = fewest_heads(devices.capacity[devices.candidate], devices.n)
         self.limits = Limits(n_max=min(most_clusters(devices), int(devices.candidate.sum())), n_min=fewest)
         ranked = sorted(sweep, key=lambda g: objective.key(g.figures))
@@ -95,6 +104,8 @@ class _Search:
         yield ranked.head
         if name in ("joules", "bytes"):
             yield from self._head_of(self._frugal(self._bytes_limits() if name == "bytes" else self.limits))
+        elif name == "seconds" and self.shared:
+            yield from (g.head for g in self._of_little_air(self.limits)[:POLISHED])
         elif name == "seconds":
             yield from self._head_of(self._least("seconds", self.limits))
         elif name == "battery":
@@ -103,7 +114,7 @@ class _Search:
             yield from self._balanced()
         else:
             yield from self._mixed()
-        if name in ("balance", "mix"):
+        if name in ("balance", "mix") or (name == "seconds" and self.shared):
             yield from self._of_all_heads()
 
     def polished(self, head: Ints) -> Grouped:
@@ -131,6 +142,9 @@ class _Search:
             near = min(self.sweep, key=lambda g: (abs(g.figures.clusters - k), self.objective.key(g.figures)))
             limits = replace(self.limits, n_min=k, n_max=k)
             start = _mask(near.head)
+            if self.objective.name == "seconds" and self.shared:
+                yield from self._of_little_air(limits, near.head)[:1]
+                continue
             if self.objective.name in ("seconds", "battery"):
                 which = "seconds" if self.objective.name == "seconds" else "drain"
                 found = self._least(which, limits, start, HALVINGS // 2)
@@ -143,17 +157,29 @@ class _Search:
 
     def _frugal(self, limits: Limits) -> Opened:
         """Of least energy, from several starts."""
-        price = prices_within(self.reach, limits)
+        terms = terms_within(self.reach, limits)
         best: Opened | None = None
         for head in self.first:
-            found = search_heads(self.reach, limits, _mask(head), price)
-            self.watch(f"{int(found.open.sum())} heads, {found.total_j:.4g} J")
-            best = found if best is None or found.total_j < best.total_j else best
+            found = search_heads(self.reach, limits, _mask(head), terms)
+            self.watch(f"{int(found.open.sum())} heads, {found.total:.4g} J")
+            best = found if best is None or found.total < best.total else best
         assert best is not None
-        for _ in range(KICKS if len(price) <= SMALL else 0):
-            found = search_heads(self.reach, limits, kicked(best.open, price, 0.4, self.rng), price)
-            best = found if found.total_j < best.total_j else best
+        for _ in range(KICKS if len(best.open) <= SMALL else 0):
+            found = search_heads(self.reach, limits, kicked(best.open, terms, 0.4, self.rng), terms)
+            best = found if found.total < best.total else best
         return best
+
+    def _of_little_air(self, limits: Limits, start: Ints | None = None) -> list[Grouped]:
+        """Where bands are shared: of least air within several limits of an edge round, around that of the fastest plan of
+        k-means; the best first. start (K,): heads to begin with, if not those."""
+        fast = min(self.sweep, key=lambda g: g.figures.seconds).head if start is None else start
+        round_s = float(costs_of(self.reach.prices, np.arange(len(fast)), fast).round_s.max())
+        found = []
+        for part in ROUND_PARTS:
+            one = self._within("round_s", part * round_s, limits, [_mask(fast)])
+            self.watch(f"edge rounds of {part * round_s:.4g} s: {'no' if one is None else int(one.open.sum())} heads")
+            found += [] if one is None else [self._grouped(one)]
+        return sorted(found, key=lambda g: self.objective.key(g.figures))
 
     def _bytes_limits(self) -> Limits:
         """Traffic falls with the number of heads where there are several edge rounds, else it does not depend on it."""
@@ -192,16 +218,17 @@ class _Search:
 
     def _within(self, which: str, limit: float, limits: Limits, begin: list[Mask]) -> Opened | None:
         """Of least energy within a limit, from the first start that finds heads for everybody; None if none does."""
-        limits = replace(limits, seconds=limit) if which == "seconds" else replace(limits, drain=limit)
-        price = prices_within(self.reach, limits)
-        if not np.isfinite(price).any(axis=1).all():
+        seconds, drain, round_s = (limit if which == name else np.inf for name in ("seconds", "drain", "round_s"))
+        limits = replace(limits, seconds=seconds, drain=drain, round_s=round_s)
+        terms = terms_within(self.reach, limits)
+        if not np.isfinite(terms.place).any(axis=1).all():
             return None
         for start in begin:
-            found = search_heads(self.reach, limits, start, price)
+            found = search_heads(self.reach, limits, start, terms)
             if found.complete:
                 return found
-        for _ in range(KICKS // 2 if len(price) <= SMALL else 1):
-            found = search_heads(self.reach, limits, kicked(begin[0], price, 0.4, self.rng), price)
+        for _ in range(KICKS // 2 if len(terms.place) <= SMALL else 1):
+            found = search_heads(self.reach, limits, kicked(begin[0], terms, 0.4, self.rng), terms)
             if found.complete:
                 return found
         return None
@@ -220,7 +247,7 @@ class _Search:
         frugal, fast = self._frugal(self.limits), self._least("seconds", self.limits)
         spared = self._least("drain", self.limits)
         ends = [self._grouped(found) for found in (frugal, fast, spared)]
-        found = list(ends)
+        found = [*ends, *(self._of_little_air(self.limits) if self.shared else ())]
         for part in (0.25, 0.5, 0.75):
             for which, end in (("seconds", ends[1]), ("drain", ends[2])):
                 low, high = _figure(end, which), _figure(ends[0], which)
@@ -242,9 +269,9 @@ class _Search:
         if sum(math.comb(len(allowed), k) * k ** (devices.n - k) for k in numbers) <= MOST_GROUPINGS:
             yield self._best_of_all(allowed, numbers)
             return
-        price, found = prices_within(self.reach, self.limits), []
+        terms, found = terms_within(self.reach, self.limits), []
         for hosts in itertools.chain.from_iterable(itertools.combinations(allowed, k) for k in numbers):
-            opened = assign(self.reach, self.limits, price, np.isin(np.arange(devices.n), hosts))
+            opened = assign(self.reach, terms, np.isin(np.arange(devices.n), hosts))
             for head in self._head_of(opened):
                 both = head, balanced(self.reach.prices, head, self.rng)
                 found += [Grouped(one, figures_of(self.reach.prices, one)) for one in both]
@@ -278,8 +305,8 @@ class _Search:
 
     def _shaken(self, head: Ints) -> Ints:
         """A cluster or two dissolved: other heads near, members at the cheapest with room."""
-        price = prices_within(self.reach, self.limits)
-        found = search_heads(self.reach, self.limits, kicked(_mask(head), price, 0.5, self.rng), price)
+        terms = terms_within(self.reach, self.limits)
+        found = search_heads(self.reach, self.limits, kicked(_mask(head), terms, 0.5, self.rng), terms)
         return found.head(self.reach) if found.complete else head
 
     def _by_chance(self, head: Ints, other_heads: bool) -> Ints:
@@ -291,6 +318,8 @@ class _Search:
             hosts = allowed[: rng.integers(self.limits.n_min, self.limits.n_max + 1)]
             while devices.capacity[hosts].sum() < devices.n:
                 hosts = allowed[: len(hosts) + 1]
+            if len(hosts) > self.limits.n_max:
+                return head
         left = np.repeat(hosts, devices.capacity[hosts] - 1)
         members = rng.permutation(np.setdiff1d(np.arange(devices.n), hosts))
         out = np.arange(devices.n)

@@ -27,8 +27,8 @@ CENTRES = 6  # members that are tried as heads
 
 
 class Tally:
-    """A grouping and what its clusters take, kept up to date. head (K,); of_host (5, K): seconds, joules, drain, off and the
-    most joules of a device, 0 for who is no head."""
+    """A grouping and what its clusters take, kept up to date. head (K,); of_host (5, K): seconds of edge rounds, joules, drain,
+    off and the most joules of a device, 0 for who is no head."""
 
     def __init__(self, reach: Reach, head: Ints) -> None:
         self.prices = reach.prices
@@ -49,7 +49,7 @@ class Tally:
         of_host[:, old_hosts] = 0.0
         self._set(of_host, touched, changed[touched])
         n = self.n_clusters + int((new_head == some).sum()) - int((self.head[some] == some).sum())
-        return self._figures(of_host, n), of_host, changed
+        return self._figures(of_host, changed, n), of_host, changed
 
     def keep(self, of_host: Floats, head: Ints) -> None:
         self.of_host, self.head = of_host, head
@@ -57,17 +57,23 @@ class Tally:
 
     @property
     def figures(self) -> Figures:
-        return self._figures(self.of_host, self.n_clusters)
+        return self._figures(self.of_host, self.head, self.n_clusters)
+
+    @property
+    def seconds(self) -> Floats:
+        """(K,) of the cloud round of each head's cluster, by itself; 0 for who is no head."""
+        alone_s = self.prices.cloud_down_s + self.of_host[0] + self.prices.cloud_up_s
+        return np.where(self.head == np.arange(len(self.head)), alone_s, 0.0)
 
     def _set(self, of_host: Floats, some: Ints, head: Ints) -> None:
         costs = costs_of(self.prices, some, head)
-        of_host[:, costs.host] = costs.seconds, costs.total_j, costs.most_drain, costs.off, costs.most_j
+        of_host[:, costs.host] = costs.work_s, costs.total_j, costs.most_drain, costs.off, costs.most_j
 
-    def _figures(self, of_host: Floats, n: int) -> Figures:
-        most = of_host.max(axis=1)
+    def _figures(self, of_host: Floats, head: Ints, n: int) -> Figures:
+        most, hosts = of_host.max(axis=1), np.flatnonzero(head == np.arange(len(head)))
         return Figures(
             clusters=n,
-            seconds=float(most[0]),
+            seconds=self.prices.last_s(hosts, of_host[0, hosts]),
             joules=float(of_host[1].sum()),
             bytes=float(total_bytes(self.prices.work, of_host.shape[1], n)),
             battery=float(most[2]),
@@ -107,7 +113,7 @@ def _order(tally: Tally, objective: Objective, rng: np.random.Generator) -> Ints
     row = {"seconds": 0, "battery": 2, "mix": int(rng.integers(2)) * 2}.get(objective.name)
     if row is None:
         return order
-    decides = tally.head[order] == int(tally.of_host[row].argmax())
+    decides = tally.head[order] == int((tally.of_host[row] if row else tally.seconds).argmax())
     return np.concatenate([order[decides], order[~decides]])
 
 

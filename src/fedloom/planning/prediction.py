@@ -5,7 +5,7 @@ Counted with the ways, legs and ledger of the simulator and the same radio:
     edge round of a cluster    max over members of  fetch + steps * seconds per step + return
     cloud round                max over clusters of  fetch + edge rounds * edge round + report
 
-as the protocol has it for methods that wait for everybody.
+as the protocol has it for methods that wait for everybody. Where bands are shared, messages are sent in the simulator's air.
 
 K devices, N aggregators, C classes.
 """
@@ -23,6 +23,7 @@ from fedloom.pacing import Offer, rounds_in_box
 from fedloom.planning.costs import Prices, Work, costs_of
 from fedloom.planning.devices import Devices
 from fedloom.planning.ways import exchange_of, to_aggregator_m
+from fedloom.simulator.air import back_s
 from fedloom.simulator.exchange import Exchange, Way
 from fedloom.simulator.ledger import Bill, Ledger
 
@@ -37,7 +38,7 @@ class Plan:
 
     Per device (K,): cluster (-1: takes no part), head (device; -1 for the server), distance_m to it, power_w it sends at (a
     head: to the server), link_s: seconds of one model over its slowest link, in the slower direction; seconds it is busy, joules
-    it spends on sending, bytes_sent, bytes_received. Per aggregator (N,): edge_round_s, edge_rounds,
+    it spends on computing and sending, bytes_sent, bytes_received. Per aggregator (N,): edge_round_s, edge_rounds,
     cluster_s of its cloud round, imbalance: total variation distance of its labels to those of all, 0 to 1; NaN if labels are
     not known. time_s, ledger: of the cloud round; without joules of the server. side_by_side_s: time_s if heads did not
     wait for each other to send to the server, where the method makes them. notes: of what was allotted.
@@ -92,8 +93,8 @@ def predict(
     head = np.where(taking_part, topology.host[cluster], -1) if topology.kind == "head" else np.full(devices.n, -1)
     prices = Prices(devices=devices, work=work, uplink_w=_uplink_w(devices, topology, allotment))
     ways = exchange_of(prices, topology, head, taking_part)
-    work_s = _work_s(devices, ways, work)
-    clock = _clock(method, cover, ways, work_s, work.edge_rounds, allotment)
+    work_s = _work_s(prices, ways, cover)
+    clock = _clock(prices, method, topology, ways, work_s, allotment)
     times = np.where(taking_part, clock.rounds[cluster], 0)  # (K,) edge rounds of each device
     spent = _spent(prices, ways, times, times * work_s)
     if topology.kind == "head":
@@ -119,7 +120,7 @@ def predict(
         imbalance=label_imbalance(cover, devices.label_counts),
         time_s=float(clock.cluster_s.max()),
         side_by_side_s=clock.side_by_side_s,
-        ledger=_ledger(devices, ways, work, times),
+        ledger=_ledger(prices, ways, times),
         notes=dict(allotment.notes),
     )
 
@@ -139,14 +140,20 @@ def _check_predictable(method: Method, topology: Topology) -> None:
         raise ValueError(f"{method.name} lets devices report to several heads, which a plan does not show")
 
 
-def _work_s(devices: Devices, ways: Exchange, work: Work) -> Floats:
-    """(K,): seconds of an edge round of each device: fetch, local steps, return."""
+def _work_s(prices: Prices, ways: Exchange, cover: Mask) -> Floats:
+    """(K,): seconds of an edge round of each device: fetch, local steps, return. cover (N, K)."""
+    devices, down, up = prices.devices, ways.client_down, ways.client_up
+    if devices.air.is_shared:
+        out = np.zeros(devices.n)
+        for members in map(np.flatnonzero, cover):
+            out[members] = back_s(devices.air, down, up, members, prices.steps_s[members])
+        return out
     offer = Offer(
         client=np.arange(devices.n),
-        full_steps=np.full(devices.n, work.local_steps),
+        full_steps=np.full(devices.n, prices.work.local_steps),
         unit_steps=np.ones(devices.n, np.int64),
-        step_s=devices.step_s,
-        link_s=ways.client_down.seconds + ways.client_up.seconds,
+        step_s=devices.step_s * prices.work.trainings,
+        link_s=down.seconds + up.seconds,
     )
     return offer.full_s
 
@@ -162,19 +169,23 @@ class _Clock(NamedTuple):
 
 
 def _clock(
-    method: Method, cover: Mask, ways: Exchange, device_s: Floats, edge_rounds: int, allotment: Allotment
+    prices: Prices, method: Method, topology: Topology, ways: Exchange, device_s: Floats, allotment: Allotment
 ) -> _Clock:
-    """When clusters are done. cover (N, K); device_s (K,): seconds of an edge round of each device."""
-    round_s = np.array([device_s[members].max(initial=0.0) for members in cover])
-    rounds = np.full(len(cover), edge_rounds) if allotment.edge_rounds is None else allotment.edge_rounds
+    """When clusters are done. device_s (K,): seconds of an edge round of each device."""
+    round_s = np.array([device_s[members].max(initial=0.0) for members in topology.cover])
+    fixed = np.full(len(round_s), prices.work.edge_rounds)
+    rounds = fixed if allotment.edge_rounds is None else allotment.edge_rounds
     box_s = method.edge.box_s
     if box_s is not None:
         rounds = np.array([rounds_in_box(box_s, s) for s in round_s])
     work_s = np.maximum(rounds * round_s, box_s or 0.0)
     cluster_s = ways.cloud_down.seconds + work_s + ways.cloud_up.seconds
     side_by_side_s = float(cluster_s.max())
-    if method.cloud.uplink is not None:
+    if method.cloud.uplink is not None and prices.devices.air.cloud.up.sharing == "own":
         cluster_s = method.cloud.uplink(ways.cloud_down.seconds + work_s, ways.cloud_up.seconds)
+    elif topology.kind == "head":
+        order = np.argsort(topology.host)  # in which models go out
+        cluster_s[order] = prices.reported_s(topology.host[order], work_s[order])
     return _Clock(round_s, rounds, cluster_s, side_by_side_s)
 
 
@@ -193,7 +204,8 @@ def _spent(prices: Prices, ways: Exchange, times: Ints, seconds: Floats) -> _Spe
     sent = _per_client(ways.client_up, times * prices.work.up_bytes)
     received = _per_client(ways.client_down, times * prices.work.down_bytes)
     link_s = np.maximum(ways.client_down.seconds, ways.client_up.seconds)
-    return _Spent(link_s, seconds, _joules(ways.client_up, times), sent, received)
+    joules = _joules(ways.client_up, times) + times * prices.compute_j
+    return _Spent(link_s, seconds, joules, sent, received)
 
 
 def _add_heads(spent: _Spent, ways: Exchange, host: Ints, head: Ints, times: Ints, work: Work) -> None:
@@ -216,13 +228,13 @@ def _uplink_w(devices: Devices, topology: Topology, allotment: Allotment) -> Flo
     return power_w
 
 
-def _ledger(devices: Devices, ways: Exchange, work: Work, times: Ints) -> Ledger:
+def _ledger(prices: Prices, ways: Exchange, times: Ints) -> Ledger:
     """Of the cloud round. times (K,): edge rounds of each device."""
-    ledger = Ledger()
+    ledger, work = Ledger(), prices.work
     for way, n_times in ((ways.client_down, times), (ways.client_up, times), (ways.cloud_down, 1), (ways.cloud_up, 1)):
         n_bytes = work.up_bytes if way.direction == "up" else work.down_bytes
         _book(ledger, way, np.broadcast_to(n_times, way.seconds.shape), n_bytes)
-    ledger.compute(float((times * work.local_steps * devices.step_s).sum()), 0.0)
+    ledger.compute(float((times * prices.steps_s).sum()), float((times * prices.compute_j).sum()))
     return ledger
 
 

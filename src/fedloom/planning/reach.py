@@ -27,8 +27,8 @@ SPREAD = 100
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reach:
     """index (K, Q): candidates, the device itself first; there (K, Q): it is one, and not twice in the list. In a cloud
-    round: seconds of a cluster of the two, own_j of the member, head_j of the head for it. Per device as a head of nobody:
-    alone_s, alone_j."""
+    round: seconds of a cluster of the two, own_j that the member sends with, head_j the head for it. Per device as a head of
+    nobody: alone_s, alone_drain."""
 
     prices: Prices
     index: Ints
@@ -43,9 +43,25 @@ class Reach:
         return np.where(self.there, self.own_j + self.head_j, np.inf)
 
     @cached_property
+    def compute_j(self) -> Floats:
+        """(K,) of computing, in a cloud round; wherever a device is."""
+        return self.prices.work.edge_rounds * self.prices.compute_j
+
+    @cached_property
     def drain(self) -> Floats:
         """(K, Q) of the member's battery."""
-        return self.own_j / self.prices.devices.battery_j[:, None]
+        return (self.own_j + self.compute_j[:, None]) / self.prices.devices.battery_j[:, None]
+
+    @cached_property
+    def air_s(self) -> Floats:
+        """(K, Q) of the head's band in an edge round, both ways."""
+        at = self.prices.at_head(np.arange(len(self.index))[:, None], self.index)
+        return at.fetch_s + at.return_s
+
+    @cached_property
+    def round_s(self) -> Floats:
+        """(K, Q) least seconds of an edge round."""
+        return np.maximum(self.air_s + self.prices.steps_s[:, None], self.prices.steps_s[self.index])
 
     @cached_property
     def alone_s(self) -> Floats:
@@ -56,7 +72,7 @@ class Reach:
     @cached_property
     def alone_drain(self) -> Floats:
         """(K,)."""
-        return self.prices.cloud_j / self.prices.devices.battery_j
+        return (self.prices.cloud_j + self.compute_j) / self.prices.devices.battery_j
 
 
 def reach_of(prices: Prices, rng: np.random.Generator) -> Reach:

@@ -41,6 +41,8 @@ def scenario_of_plan(title: str, devices: Devices, work: Work) -> dict[str, Any]
                 "down": {**radio, "power_w": SERVER_W, "mains": True},
             },
             "devices": own,
+            **({"air": devices.air.model_dump(mode="json", exclude_defaults=True)} if devices.air.is_shared else {}),
+            **({"compute": {"power_w": devices.compute_w}} if devices.compute_w else {}),
         },
         "training": {
             "batch_size": BATCH_SIZE,

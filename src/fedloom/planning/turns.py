@@ -4,7 +4,9 @@
     turns       shares x_h of the rounds, sum 1, of least  max_k sum_h x_h joules_k(h) / battery_k        a linear program
 
 A member leads only if it may be a head, has room for the cluster, and a cloud round of the cluster then takes no longer than
-that of the whole plan does already: turns cost no time. Of a large cluster the MOST_LEADERS that drain it least are looked at.
+that of the whole plan does already: turns cost no time. Where bands at the server are shared, clusters wait for each other there:
+then neither the edge rounds of the cluster nor its links with the server may take longer than under the plan's head. Of a large
+cluster the MOST_LEADERS that drain it least are looked at.
 
 m members of a cluster, h of them that may lead it.
 """
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedloom.planning.costs import Prices, costs_of
+from fedloom.planning.costs import Costs, Prices, costs_of
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -62,7 +64,7 @@ def _of_cluster(prices: Prices, members: Ints, head: int, limit_s: float, rotate
     leaders, share = np.array([head]), np.ones(1)
     spent = drain[:, alone]
     if rotate and len(others):
-        in_time = np.flatnonzero((seconds <= limit_s * (1 + 1e-9)) | (able == head))
+        in_time = np.flatnonzero(_no_later(prices, able, under, alone, limit_s) | (able == head))
         in_time = in_time[np.argsort(drain[:, in_time].max(axis=0), kind="stable")[:MOST_LEADERS]]
         in_time = np.union1d(in_time, [alone])
         found = _shares(drain[:, in_time])
@@ -73,6 +75,15 @@ def _of_cluster(prices: Prices, members: Ints, head: int, limit_s: float, rotate
             order = np.argsort(-shared, kind="stable")
             leaders, share, spent = able[in_time[used]][order], shared[order], then
     return Turns(head=head, members=members, stand_in=stand_in, leaders=leaders, share=share, drain=spent)
+
+
+def _no_later(prices: Prices, able: Ints, under: list[Costs], alone: int, limit_s: float) -> NDArray[np.bool_]:
+    """(h,) with which leaders the cloud round of all is no longer; alone: which of them is the plan's head."""
+    work_s = np.array([one.work_s[0] for one in under])
+    parts = prices.cloud_down_s[able], work_s, prices.cloud_up_s[able]
+    if prices.devices.air.cloud.up.sharing == "own":
+        return np.asarray(sum(parts) <= limit_s * (1 + 1e-9))
+    return np.asarray(np.all([part <= part[alone] * (1 + 1e-9) for part in parts], axis=0))
 
 
 def _shares(drain: Floats) -> Floats:

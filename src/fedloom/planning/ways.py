@@ -13,7 +13,7 @@ from fedloom import radio
 from fedloom.grouping import Topology
 from fedloom.planning.costs import Prices
 from fedloom.planning.devices import Devices
-from fedloom.simulator.exchange import Exchange, Leg, Way
+from fedloom.simulator.exchange import Exchange, Leg, Links, Way
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,27 +28,30 @@ def exchange_of(prices: Prices, topology: Topology, head: Ints, taking_part: Mas
     if topology.kind == "cloud":
         none = np.zeros(1)
         return Exchange(
-            _way("down", "device_cloud", down_s, none_w, taking_part),
-            _way("up", "device_cloud", up_s, own_w, taking_part),
+            _way("down", "device_cloud", down_s, none_w, taking_part, np.zeros(n, np.int64)),
+            _way("up", "device_cloud", up_s, own_w, taking_part, np.zeros(n, np.int64)),
             Way("down", none, ()),
             Way("up", none, ()),
         )
     host, own = topology.host, np.arange(n)
     near = prices.at_head(own, np.where(taking_part, head, own))
     member, heads = taking_part & (head != own), np.ones(len(host), np.bool_)  # a head needs no link to itself
+    server = np.zeros(len(host), np.int64)
     return Exchange(
-        _way("down", "device_head", near.fetch_s, own_w[np.where(taking_part, head, 0)], member),
-        _way("up", "device_head", near.return_s, own_w, member),
-        _way("down", "device_cloud", down_s[host], none_w[host], heads),
-        _way("up", "device_cloud", up_s[host], prices.to_server_w[host], heads),
+        _way("down", "device_head", near.fetch_s, own_w[np.where(taking_part, head, 0)], member, head),
+        _way("up", "device_head", near.return_s, own_w, member, head),
+        _way("down", "device_cloud", down_s[host], none_w[host], heads, server),
+        _way("up", "device_cloud", up_s[host], prices.to_server_w[host], heads, server),
     )
 
 
-def _way(direction: str, hop: str, seconds: Floats, power_w: Floats, used: Mask) -> Way:
-    """One link each (m,), of senders of `power_w` (m,)."""
+def _way(direction: str, hop: str, seconds: Floats, power_w: Floats, used: Mask, air: Ints) -> Way:
+    """One link each (m,), of senders of `power_w` (m,), in the air of a head or of the server, air (m,)."""
     seconds = np.where(used, seconds, 0.0)
-    links = used.astype(np.int64)
-    return Way(direction, seconds, (Leg(hop, links, links, seconds, radio.energy_j(power_w, seconds)),))
+    links, joules, at = used.astype(np.int64), radio.energy_j(power_w, seconds), np.flatnonzero(used)
+    first = np.concatenate([[0], np.cumsum(links)])
+    single = Links(at, air[at], air[at], seconds[at], joules[at], first)
+    return Way(direction, seconds, (Leg(hop, links, links, seconds, joules, single),))
 
 
 def to_aggregator_m(devices: Devices, head: Ints, taking_part: Mask) -> Floats:

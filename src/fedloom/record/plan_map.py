@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedloom.radio import distances
 from fedloom.record.plan_tables import Planned
-from fedloom.record.plan_words import si
+from fedloom.record.plan_words import count, si
 
 Floats = NDArray[np.float64]
 
@@ -37,9 +37,8 @@ def cluster_colours(planned: Planned) -> list[str]:
 def headline(planned: Planned) -> tuple[str, str]:
     """A title, and what a cloud round takes, in words."""
     plan = planned.plan
-    many = "clusters" if plan.n_clusters > 1 else "cluster"
-    where = f"in {plan.n_clusters} {many}" if plan.topology.kind == "head" else "at one server"
-    title = f"{planned.title}: {planned.devices.n:,} devices {where} ({plan.name})"
+    where = f"in {count(plan.n_clusters, 'cluster')}" if plan.topology.kind == "head" else "at one server"
+    title = f"{planned.title}: {count(planned.devices.n, 'device')} {where} ({plan.name})"
     total_j, total_bytes = plan.ledger.total_j, plan.ledger.total_bytes
     return title, f"a cloud round: {si(plan.time_s, 's')}, {si(total_j, 'J')}, {si(total_bytes, 'B')}"
 

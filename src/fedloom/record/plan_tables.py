@@ -23,8 +23,9 @@ MOST_CHOICES = 12  # numbers of clusters in the table
 class Planned:
     """A plan and what belongs to it. others: the plans it is compared with, by what they are called; simple: those of them that
     anybody would try first. missing: columns that would improve it, and how; notes: what was assumed; warnings: what should not
-    stay as it is. objective: what was asked for; by_number: the best that was found for it with some numbers of clusters. turns:
-    of every cluster, heads rising: who stands in for its head, and who leads it how often."""
+    stay as it is. objective: what was asked for; by_number: the best that was found for it with some numbers of clusters,
+    by_k_means: those of them that k-means found. run_as: the method of a run of the plan. turns: of every cluster, heads rising:
+    who stands in for its head, and who leads it how often."""
 
     title: str
     table: FleetTable
@@ -39,6 +40,8 @@ class Planned:
     warnings: tuple[str, ...] = ()
     objective: Objective | None = None
     by_number: tuple[Figures, ...] = ()
+    by_k_means: frozenset[int] = frozenset()
+    run_as: str = "geographic"
     turns: tuple[Turns, ...] = ()
 
     @property
@@ -169,6 +172,7 @@ def summary(planned: Planned) -> Row:
     return {
         "title": planned.title,
         "method": planned.plan.name,
+        "run_as": planned.run_as,
         "version": version_of("fedloom"),
         "seed": planned.seed,
         "work": {name: value for name, value in asdict(planned.work).items() if value is not None},
@@ -226,7 +230,11 @@ def _figures_row(planned: Planned, figures: Figures) -> Row:
         row["most_drain_of_a_battery"] = _short(figures.battery)
     if planned.devices.label_counts.any():
         row["label_imbalance"] = round(figures.balance, 4)
-    return row
+    return row | {"found_by": _found_by(planned, figures)}
+
+
+def _found_by(planned: Planned, figures: Figures) -> str:
+    return "k-means" if figures.clusters in planned.by_k_means else "search"
 
 
 def choice_rows(planned: Planned) -> list[Row]:
@@ -244,7 +252,7 @@ def choice_rows(planned: Planned) -> list[Row]:
             row["rounds of the first battery"] = f"{1 / figures.battery:,.0f}" if figures.battery > 0 else "-"
         if planned.devices.label_counts.any():
             row["imbalance"] = f"{round(figures.balance, 4):.3f}"
-        rows.append(row)
+        rows.append(row | {"found by": _found_by(planned, figures)})
     return rows
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedloom.fleet.settings.air import AirSettings
 from fedloom.planning import Devices, Plan, WeakLink
 from fedloom.simulator.ledger import HOPS
 
@@ -139,8 +140,9 @@ def budget_words(plan: Plan, comparable: Plan) -> str | None:
     inside = [si(float(p.ledger.energy_j[HOPS.index("device_head")].sum()), "J") for p in (plan, comparable)]
     return (
         f"{plan.name} takes {si(own_j, 'J')}, {100 * (own_j / other_j - 1):.0f} % more than {comparable.name} "
-        f"({si(other_j, 'J')}), whose energy is its budget: extra edge rounds cost it nothing, as computing has no price here "
-        f"and links between devices and heads are not in the budget; they take {inside[0]} against {inside[1]}"
+        f"({si(other_j, 'J')}), whose energy is its budget: links between devices and heads are not in the budget"
+        f"{'' if plan.ledger.compute_j else ' and computing has no price here'}, so that extra edge rounds cost it nothing; "
+        f"links take {inside[0]} against {inside[1]}"
     )
 
 
@@ -149,6 +151,15 @@ def in_turn_words(plan: Plan) -> str:
     return (
         f"heads of {plan.name} send to the server one after the other, from when all are ready; side by side, as those of "
         f"the simple plans, a cloud round would take {si(plan.side_by_side_s, 's')} instead of {si(plan.time_s, 's')}"
+    )
+
+
+def bands_words(air: AirSettings) -> str:
+    """How links share bands."""
+    how = {"own": "have a band each", "time": "take turns in one band", "equal": "share one band equally"}
+    return (
+        f"links between a head and its members {how[air.d2d.sharing]} (--sharing); those with the server "
+        f"{how[air.cloud.up.sharing]}{'' if air.cloud.up.sharing == 'own' else ' up and one down'} (--server-sharing)"
     )
 
 
@@ -163,6 +174,15 @@ def proof_words(plan: Plan, n_allowed: int) -> str:
         f"share of everybody's to the server,{data} for heads{where}: {plan.topology.notes['objective']:.6g}. It is not proven "
         "for seconds, joules, the worst device or imbalance"
     )
+
+
+def count(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "device"), count(2000, "device")
+    ('1 device', '2,000 devices')
+    """
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 def duration(seconds: float) -> str:
@@ -200,8 +220,7 @@ def si(value: float, unit: str) -> str:
 def _called(name: str, total: Mapping[str, Any]) -> str:
     if name == FLAT:
         return "everybody at the server"
-    many = "clusters" if total["clusters"] != 1 else "cluster"
-    return f"{name.partition(' by ')[0]} with {total['clusters']} {many}"
+    return f"{name.partition(' by ')[0]} with {count(total['clusters'], 'cluster')}"
 
 
 def _and_more(ids: Sequence[str], links: Sequence[WeakLink]) -> str:
