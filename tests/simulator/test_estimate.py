@@ -176,11 +176,12 @@ def test_disk_is_what_a_run_leaves_with_its_report(small, tmp_path, monkeypatch)
         refuse_full_disk(found, tmp_path)
 
 
-def test_the_speed_is_measured_quickly(small):
-    simulation = Simulation(scenario(small), make_method("hierfedavg"), dry_run=True)
+@pytest.mark.parametrize("method", ["hierfedavg", "scaffold", "ditto"])
+def test_the_speed_is_measured_quickly(small, method):
+    simulation = Simulation(scenario(small), make_method(method), dry_run=True)
     speed = measured_speed(simulation, n_workers=1)
     assert speed.measured and speed.trained_s > 100 and speed.evaluated_s > 100
-    assert speed.seconds(estimate(scenario(small), make_method("hierfedavg")).work) < 60
+    assert speed.seconds(estimate(scenario(small), make_method(method)).work) < 60
 
 
 def test_a_dry_run_prints_what_the_real_run_takes(small, tmp_path, monkeypatch):

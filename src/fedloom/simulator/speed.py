@@ -13,8 +13,9 @@ from fedloom.simulator.estimate import Work, estimate
 from fedloom.simulator.room import free_memory_bytes
 from fedloom.training import rows
 from fedloom.training.choose import make_engine
-from fedloom.training.engine import Jobs, Loss, Mix, Task, n_cores
+from fedloom.training.engine import Jobs, KeepsState, Loss, Mix, Task, n_cores
 from fedloom.training.rule import LocalRule
+from fedloom.training.state import layout_of
 
 if TYPE_CHECKING:
     from fedloom.simulator.simulation import Simulation
@@ -95,16 +96,28 @@ def speed_of(
     )
     made, _ = make_engine(task, rule, 0, n_workers, engine, **where)
     row = rows.to_row(model)[None]
+    layout = layout_of(rule.client, n_params)
+    zeros, everyone = np.zeros(n_clients, dtype=np.int64), np.arange(n_clients)
+    mix = Mix(n_targets=1, target=zeros, job=everyone, weight=np.ones(n_clients))
+
+    def train(n_steps: int) -> float:
+        """Every client does so many steps; returns the seconds."""
+        jobs = Jobs(start=zeros, client=everyone, n_steps=zeros + n_steps, first_step=zeros, lr_step=zeros)
+        before = clock()
+        if layout is None:
+            made.train_average(row, jobs, mix)
+        else:
+            assert isinstance(made, KeepsState)
+            own = np.tile(layout.first_own(row[0]), (n_clients, 1))
+            made.train_with_state(layout.widened(row[0])[None], jobs, mix, own)
+        return clock() - before
+
     try:
+        train(1)  # workers are started, and code is loaded
         trained_s = evaluated_s = 0.0
         n_steps = 1
         while trained_s < MEASURE_S / 4:
-            zeros = np.zeros(n_clients, dtype=np.int64)
-            everyone = np.arange(n_clients)
-            jobs = Jobs(start=zeros, client=everyone, n_steps=zeros + n_steps, first_step=zeros, lr_step=zeros)
-            before = clock()
-            made.train_average(row, jobs, Mix(n_targets=1, target=zeros, job=everyone, weight=np.ones(n_clients)))
-            trained_s, n_trained = clock() - before, n_clients * n_steps * batch
+            trained_s, n_trained = train(n_steps), n_clients * n_steps * batch
             n_steps *= 4
         n_evaluated = 0
         before = clock()
