@@ -99,9 +99,18 @@ def test_sampled_clients_are_added_up_in_the_simulators_order(method, tmp_path):
     assert np.array_equal(deployed(scenario, text, tmp_path), simulated(scenario, text))
 
 
-@pytest.mark.parametrize("method", ["hierfedavg", "csahfl"])
-def test_clients_that_move_between_edge_rounds_take_their_updates_along(method, tmp_path):
+BY_ROWS = ":merge_edge=trimmed_mean"  # goes by what clients began with
+
+
+@pytest.mark.parametrize(("method", "merge"), [("hierfedavg", ""), ("csahfl", ""), ("csahfl", BY_ROWS)])
+def test_clients_that_move_between_edge_rounds_take_their_updates_along(method, merge, tmp_path):
     scenario, text = for_method(method, cloud_rounds=3)
     scenario["fleet"]["mobility"] = {"p_stay": 0.3, "neighbours": "ring", "every": "edge-round"}
-    row = deployed(scenario, text, tmp_path)
-    assert np.array_equal(row, recorded(scenario, text, tmp_path))
+    row = deployed(scenario, text + merge, tmp_path)
+    assert np.array_equal(row, recorded(scenario, text + merge, tmp_path))
+
+
+def test_updates_that_were_trained_for_the_grouping_can_be_merged_by_rows(tmp_path):
+    scenario, _ = for_method("ltc", cloud_rounds=1)
+    method = f"ltc:n_clusters=2:box_s=2{BY_ROWS}"
+    assert np.array_equal(deployed(scenario, method, tmp_path), simulated(scenario, method))

@@ -121,5 +121,6 @@ class Collecting:
                 "update": naming.update(client, first),
                 "n_steps": int(dispatch.n_steps[at[0]]),
                 "lr_step": start.steps,
+                "begun": self._conductor.ordering.tells_start,
             }
         self._conductor.outbox.add(naming.device(client), order)

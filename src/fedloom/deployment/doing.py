@@ -2,6 +2,7 @@
 not there yet is waited for."""
 
 import asyncio
+import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -66,8 +67,8 @@ class Doing:
             case "train":
                 await self._train_and_send(order)
             case "deliver":
-                for station in order["to"]:
-                    await self._put(station, order["name"], await self._keeping.need(order["name"]))
+                for station, name in itertools.product(order["to"], order["names"]):
+                    await self._put(station, name, await self._keeping.need(name))
             case "feature":
                 await self._feature(order)
             case "merge":
@@ -162,8 +163,9 @@ class Doing:
         start = None if order["start"] is None else (await self._made([order["start"]], []))[0]
         result = None
         if order["kind"] == "update":
-            await self._train({**order, "name": order["update"], "begun": False})
-            await self._keeping.saved(order["update"])
+            training = {**order, "name": order["update"]}
+            await self._train(training)
+            await self._keeping.saved(*_made_by(training))
             result = self._store[order["update"]]
         asked = tuple(layers) if isinstance(layers, list) else layers
         value = await asyncio.to_thread(_own, partial(self._working.feature, order["kind"], asked, start, result))

@@ -96,7 +96,7 @@ class Ordering:
                 "n_steps": int(dispatch.n_steps[j]),
                 "lr_step": start.steps,
                 "to": stations,
-                "begun": self._tells_start,
+                "begun": self.tells_start,
                 "lasting": keeps_updates(self._method),
                 **paced,
                 **coded,
@@ -265,7 +265,7 @@ class Ordering:
             self._outbox.add(station, order)
 
     @property
-    def _tells_start(self) -> bool:
+    def tells_start(self) -> bool:
         """Devices tell what they began with: where merges go by it, and stations cannot make it of what they sent."""
         method = self._method
         return isinstance(method.merge_edge, ByRows) and not (method.coding.codes_up and method.start.share is None)
@@ -276,7 +276,7 @@ class Ordering:
         update = {"n": name, "at": station}
         if _is_coded(errand, j):
             update = self._recipe(errand.result(j), [station], station)
-        if self._tells_start:
+        if self.tells_start:
             return update, {"n": naming.begun(name), "at": station}
         return update, self._recipe(dispatch.starts[int(dispatch.start[j])], [station], station)
 
@@ -341,7 +341,8 @@ class Ordering:
         places = self._sent_to.setdefault(name, set())
         if station not in places:
             places.add(station)
-            order = {"id": f"deliver-{name}-{station}", "do": "deliver", "name": name, "to": [station]}
+            names = [name, *([naming.begun(name)] if self.tells_start else [])]
+            order = {"id": f"deliver-{name}-{station}", "do": "deliver", "names": names, "to": [station]}
             self._outbox.add(naming.device(client), order)
 
 

@@ -105,7 +105,7 @@ class Witnesses:
         missing = {name: int(naming.owner(name) or 0) for name in updates if name not in conductor.store}
         with conductor.lock:
             for name, client in missing.items():
-                order = {"id": f"deliver-{name}-{naming.CLOUD}", "do": "deliver", "name": name, "to": [naming.CLOUD]}
+                order = {"id": f"deliver-{name}-{naming.CLOUD}", "do": "deliver", "names": [name], "to": [naming.CLOUD]}
                 conductor.outbox.add(naming.device(client), order)
         owed: dict[int, list[str]] = defaultdict(list)
         for name, client in missing.items():
