@@ -8,6 +8,7 @@ import pytest
 from fedloom.fleet.table import FleetTable
 from fedloom.planning import OBJECTIVES, Prices, Work, devices_of, figures_of, optimise, predict, topology_of
 from fedloom.planning.open_heads import MISSING, Limits, assign, search_heads, terms_within
+from fedloom.planning.partitions import most_alike
 from fedloom.planning.reach import reach_of
 from fedloom.planning.simple_plans import most_clusters
 from fedloom.simulator import make_method
@@ -55,6 +56,18 @@ def test_a_few_devices_get_the_best_of_all_groupings(seed):
         found = optimise(prices, name, np.random.default_rng(seed), ladder=False)
         least = min(map(found.objective.value, every))
         assert found.objective.value(found.best.figures) <= least * 1.02 + 1e-9, name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_of_a_few_devices_labels_are_the_most_alike_of_all_groupings(seed):
+    prices = fleet(5 + seed % 2, seed, capacity=(2, 4) if seed % 3 else None)
+    devices = prices.devices
+    least = min(figures_of(prices, head).balance for head in all_groupings(devices))
+    head = most_alike(prices, 1, min(most_clusters(devices), int(devices.candidate.sum())))
+    assert head is not None
+    hosts, size = np.unique(head, return_counts=True)
+    assert (head[hosts] == hosts).all() and devices.candidate[hosts].all() and (size <= devices.capacity[hosts]).all()
+    assert figures_of(prices, head).balance == pytest.approx(least, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -21,6 +21,7 @@ from fedloom.planning.costs import Prices, costs_of
 from fedloom.planning.devices import check_room
 from fedloom.planning.objectives import LEAST_BALANCE, MIXED, Objective, better, figures_of
 from fedloom.planning.open_heads import Limits, Opened, assign, kicked, search_heads, terms_within
+from fedloom.planning.partitions import most_alike
 from fedloom.planning.polish import polished
 from fedloom.planning.reach import Reach, reach_of
 from fedloom.planning.simple_plans import Grouped, fewest_heads, k_means_sweep, most_clusters
@@ -234,8 +235,11 @@ class _Search:
         return None
 
     def _balanced(self) -> Iterator[Ints]:
-        """Members so that labels are alike, with the fewest heads, and with a few more."""
+        """Members so that labels are alike, with the fewest heads, and with a few more; of a few devices the best of all."""
         low, high = self.limits.n_min, self.limits.n_max
+        alike = most_alike(self.reach.prices, low, high)
+        if alike is not None:
+            yield alike
         for k in sorted({int(k) for k in np.clip([low, low + 1, low + 2, 1.5 * low], low, high)}):
             found = search_heads(self.reach, replace(self.limits, n_min=k, n_max=k), _mask(self.first[0]))
             for head in self._head_of(found):
