@@ -103,7 +103,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(small, tmp_path, monkeypatch):
     ):
         run(small, tmp_path / "a", checkpoint_every_s=0)
     monkeypatch.undo()
-    assert load_checkpoint(tmp_path / "a").moment == (0, 0, 0, 2)  # both batches of the first cloud round
+    assert load_checkpoint(tmp_path / "a").moment == (0, 0, 0, 0, 2)  # both batches of the first cloud round
     assert not list((tmp_path / "a").rglob("*.tmp"))
     run(small, tmp_path / "a", resume=True)
     assert (tmp_path / "a" / "metrics.parquet").read_bytes() == (tmp_path / "whole" / "metrics.parquet").read_bytes()
@@ -122,15 +122,15 @@ def test_a_table_that_makes_its_reader_panic_is_named_in_one_line(small, tmp_pat
 
 
 def test_a_clock_that_is_no_longer_finite_is_refused_before_it_is_written(small, tmp_path, monkeypatch):
-    take = Simulation.checkpoint
+    rounds = Simulation.rounds
 
-    def later(simulation):
-        made = take(simulation)
-        if made.cloud_round == 2:
-            made.measures[-1] = made.measures[-1] | {"energy_j": float("inf")}
-        return made
+    def endless(simulation, *resume):
+        for measures in rounds(simulation, *resume):
+            if simulation.cloud_rounds_done == 2:
+                simulation.measures[-1] = measures | {"energy_j": float("inf")}
+            yield measures
 
-    monkeypatch.setattr(Simulation, "checkpoint", later)
+    monkeypatch.setattr(Simulation, "rounds", endless)
     with pytest.raises(
         ValueError, match=r"the clock after cloud round 2, by the rates .*: energy_j must be finite, got inf"
     ):

@@ -66,6 +66,10 @@ class InRounds:
     def tick_at(self, time_s):
         return 0
 
+    @property
+    def n_cells(self):
+        return len(self.snapshots[0].cell_m)
+
 
 class FixedFleet(InRounds):
     """A fleet that goes through given snapshots and stays at the last."""
@@ -98,7 +102,7 @@ class TimedFleet:
     moves, in_time, settings = "tick", True, FleetSettings(n_devices=1)
 
     def __init__(self, homes, n_cells, step_s, tick_s=1.0, **links):
-        self.tick_s, self.snapshots = tick_s, []
+        self.tick_s, self.n_cells, self.snapshots = tick_s, n_cells, []
         for home in np.asarray(homes):
             now = snapshot(step_s, np.ones((n_cells, len(home))), home=home, **links)
             self.snapshots.append(replace(now, active=home >= 0, in_reach=now.in_reach & (home >= 0)))

@@ -163,7 +163,8 @@ SIZE_WORDS = (b"\x00" * 4, b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00"
 
 
 def _scenario_seeds() -> tuple[bytes, ...]:
-    texts = [path.read_bytes() for path in names().values()]
+    shipped = [path.read_bytes() for path in names().values()]
+    texts = [text for text in shipped if b".csv" not in text]  # tables are beside them, and have parsers of their own
     small = {
         "fleet": {
             "n_devices": 3,
