@@ -87,7 +87,7 @@ def test_without_tensorboard_the_error_says_what_to_install(small, tmp_path, mon
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.full  # four commands, one after the other
 def test_a_watched_run_and_its_figures_on_the_command_line(small, tmp_path):
     (tmp_path / "small.yaml").write_text(json.dumps(small))
 

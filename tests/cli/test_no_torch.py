@@ -36,8 +36,11 @@ def run(*arguments):
     return done.stdout, json.loads(done.stderr.splitlines()[-1].replace("'", '"'))
 
 
+FIRST = ("cells-overlap", "edge-mobility")  # the others with the full tests
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("place", names())
+@pytest.mark.parametrize("place", [n if n in FIRST else pytest.param(n, marks=pytest.mark.full) for n in names()])
 def test_no_shipped_scenario_loads_torch_from_command_to_result(place, tmp_path):
     short = ["training.cloud_rounds=1", "training.local_epochs=null", "training.local_steps=1"]
     changes = [word for change in short for word in ("--set", change)]

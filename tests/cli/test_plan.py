@@ -24,7 +24,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(1)
     lines = ["id,x_m,y_m,steps_per_s,tx_power_w,label_a,label_b"]
-    for k in range(24):
+    for k in range(16):
         x, y = rng.uniform(-300, 300, 2)
         lines.append(f"d{k},{x:.1f},{y:.1f},{5 + k},{0.01 * (1 + k % 2)},{rng.integers(50)},{rng.integers(50)}")
     Path("fleet.csv").write_text("\n".join(lines))
@@ -51,23 +51,23 @@ def test_a_plan_leaves_tables_a_map_and_a_page(here):
     assert found["files"]["plan.html"] == "plans/fleet-seconds/plan.html"
     assert {path.name for path in folder.iterdir()} == set(found["files"])
     devices, clusters = rows_of(folder / "devices.csv"), rows_of(folder / "clusters.csv")
-    assert [row["id"] for row in devices] == [f"d{k}" for k in range(24)]
+    assert [row["id"] for row in devices] == [f"d{k}" for k in range(16)]
     heads = {row["id"] for row in devices if row["is_head"] == "True"}
     assert {row["head"] for row in devices} == heads == {row["head"] for row in clusters}
-    assert sum(int(row["devices"]) for row in clusters) == 24
+    assert sum(int(row["devices"]) for row in clusters) == 16
     totals = found["per_cloud_round"]
     assert list(totals)[:4] == [name, "flat", "geographic", "k-means"]
     assert sum(float(row["joules"]) for row in devices) == pytest.approx(totals[name]["joules"], rel=1e-4)
     assert max(float(row["cloud_round_s"]) for row in clusters) == pytest.approx(totals[name]["seconds"])
-    assert totals["flat"]["bytes"] == totals["flat"]["server_bytes"] == 24 * 5 * 2 * 20000
+    assert totals["flat"]["bytes"] == totals["flat"]["server_bytes"] == 16 * 5 * 2 * 20000
     assert totals[name]["server_bytes"] == len(heads) * 2 * 20000
     assert totals["flat"]["label_imbalance"] == 0 < totals[name]["label_imbalance"]
     assert set(found["would_improve"]) == {"capacity", "candidate", "battery_j"}
     saved = json.loads((folder / "plan.json").read_text())
-    assert saved["per_cloud_round"] == totals and len(saved["devices"]) == 24
+    assert saved["per_cloud_round"] == totals and len(saved["devices"]) == 16
     assert (folder / "map.png").read_bytes().startswith(b"\x89PNG")
     page = (folder / "plan.html").read_text()
-    assert page.count('id="map"') == 1 and "d23" in page and "http://" not in page.split("<body>")[1]
+    assert page.count('id="map"') == 1 and "d15" in page and "http://" not in page.split("<body>")[1]
 
 
 def test_positions_alone_are_enough_and_it_says_what_more_would_do(here):
@@ -88,7 +88,7 @@ def test_the_same_seed_gives_the_same_plan(here):
 
 def test_gradients_weigh_as_alpha_says(here):
     rng = np.random.default_rng(0)
-    np.save("gradients.npy", rng.normal(size=(24, 5)))
+    np.save("gradients.npy", rng.normal(size=(16, 5)))
     near = json.loads(plan("fleet.csv", "--gradients", "gradients.npy", "--alpha", 0, "--json", "-q"))
     mixed = json.loads(plan("fleet.csv", "--gradients", "gradients.npy", "--alpha", 0.9, "--json", "-q"))
     assert "--gradients" not in near["would_improve"]
@@ -135,8 +135,8 @@ def test_the_size_of_a_model_by_its_name(here):
         (["fleet.csv", "--server", "nan,0"], "--server must be finite"),
         (["fleet.csv", "--model", "softmax", "--model-bytes", 9], "leave out one of them"),
         (["fleet.csv", "--model", "gpt"], "model must be one of softmax"),
-        (["fleet.csv", "--gradients", "short.npy"], "a row for each of the 24 devices of the fleet, got 3 rows"),
-        (["fleet.csv", "--exact"], "can be proven for at most 12 devices, got 24"),
+        (["fleet.csv", "--gradients", "short.npy"], "a row for each of the 16 devices of the fleet, got 3 rows"),
+        (["fleet.csv", "--exact"], "can be proven for at most 12 devices, got 16"),
         (["tight.csv"], "the 2 devices that may be heads have room for 4 devices in all, and there are 6"),
         (["tight.csv", "--capacity", 3], "has a column capacity already"),
     ],

@@ -327,7 +327,7 @@ def test_scores_do_not_depend_on_gradient_lengths_names_or_where_the_map_lies(se
 
 
 @given(problems())
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_prices_of_moves_and_swaps_equal_recomputation(instance):
     problem, cosine, heads, assign = instance
     before = naive_objective(problem, cosine, assign)
@@ -359,7 +359,7 @@ def test_prices_of_moves_and_swaps_equal_recomputation(instance):
 
 
 @given(problems(n_max=40))
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_every_round_changes_the_value_by_what_it_says_and_a_descent_ends_where_nothing_helps(instance):
     problem, cosine, heads, assign = instance
     now = start_of(problem, assign)
@@ -397,7 +397,7 @@ def test_kicks_never_end_worse(instance, seed):
 
 
 @given(problems())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_estimates_of_trials_are_the_changes_of_the_clusters_they_describe(instance):
     problem, cosine, heads, assign = instance
     now = start_of(problem, assign)
@@ -447,7 +447,7 @@ def test_estimates_of_trials_are_the_changes_of_the_clusters_they_describe(insta
 
 
 @given(problems())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_clusters_after_trials_are_valid(instance):
     problem, _, heads, assign = instance
     now = start_of(problem, assign)

@@ -200,7 +200,7 @@ REFUSED = {  # what a scenario lacks that a method needs, with a clear word
 
 
 EVERY = tuple(METHODS)
-FIRST = ("cells-overlap", "edge-mobility")  # with every method; on the others every method with the full tests
+FIRST = ("cells-overlap",)  # with every method; on the others every method with the full tests
 FEW = {"city-trace": ("hhfl", "csahfl")}  # of a large fleet, whose devices move and fail
 
 

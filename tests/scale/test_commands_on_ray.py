@@ -45,6 +45,7 @@ def until(what, seconds=60.0):
         time.sleep(0.1)
 
 
+@pytest.mark.full  # half a minute
 def test_a_driver_that_is_killed_goes_on_with_the_bits_of_a_local_run(address, crowd, tmp_path):
     crowd["training"]["cloud_rounds"] = 150  # more than the two seconds after which the first checkpoint is written
     crowd["evaluation"] = {"every": 30}

@@ -9,6 +9,7 @@ from fedloom.simulator import Simulation, make_method, scenario, simulate
 pytestmark = pytest.mark.slow  # starts Ray
 
 
+@pytest.mark.full  # starts three nodes
 def test_a_killed_node_changes_nothing(three_nodes, crowd):
     ray, cluster, others = three_nodes
     crowd["training"]["local_steps"] = 40  # a call takes long enough to be caught by the kill
