@@ -163,7 +163,9 @@ class Errands:
                 if (sent := flight.load.sent) is not None:
                     at = slice(None) if len(flight) == len(sent.client) else flight.at  # mostly all of them
                     sent.merged_s[at], sent.merged_at[at] = at_s, part.aggregator
-                    elsewhere = host[sent.aggregator[at]] != host[part.aggregator]
+                    was = sent.aggregator[at]
+                    there = was < len(host)  # there may have been more of them when it was sent
+                    elsewhere = ~there | (host[np.where(there, was, 0)] != host[part.aggregator])
                     if elsewhere.any():  # who reports to several has not moved for that
                         elsewhere &= n_reached[flight.client] == 1
                     sent.moved[at] = elsewhere
