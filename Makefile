@@ -132,9 +132,9 @@ sanitize: setup
 		-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja)
 	$(BIN)/cmake --build $(SANITIZED)
 	@set -e; \
-	home=$$($(BIN)/python -c "import os, fedloom.training._native_baseline as m; print(os.path.dirname(os.path.dirname(m.__file__)))"); \
-	put() { cp $$1/_native_*.so $$home/training; cp $$1/_compiled_*.so $$home; }; \
-	mkdir -p build/plain; cp $$home/training/_native_*.so $$home/_compiled_*.so build/plain; \
+	home=$$($(BIN)/python -c "import os, fedloom._compiled_baseline as m; print(os.path.dirname(m.__file__))"); \
+	put() { cp $$1/_compiled_*.so $$home; }; \
+	mkdir -p build/plain; cp $$home/_compiled_*.so build/plain; \
 	trap "put build/plain" EXIT; \
 	put $(SANITIZED); \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 \

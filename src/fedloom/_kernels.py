@@ -1,6 +1,6 @@
 """Compiled kernels of merges, codecs and large convolutions, where they were built: the build for this processor, or None.
 
-They are built as the training engine is, for AVX-512, AVX2 and any processor, and chosen by the same variable:
+They are in one module with the training engine, built for AVX-512, AVX2 and any processor, and chosen by the same variable:
 FEDLOOM_NATIVE=baseline|avx2|avx512|off. What they compute, numpy and torch compute too, only slower.
 """
 

@@ -33,7 +33,7 @@ def not_built(monkeypatch):
     real = importlib.import_module
 
     def missing(name, *args):
-        if "_native_" in name:
+        if "_compiled_" in name:
             raise ImportError(name)
         return real(name, *args)
 
@@ -148,7 +148,7 @@ def test_the_slowest_build_says_why_it_is_used(monkeypatch):
     monkeypatch.setenv("FEDLOOM_NATIVE", "baseline")
     assert make_engine(small_task(), RULE, 0, n_workers=2)[1] == "native (baseline), 2 threads (as FEDLOOM_NATIVE says)"
     monkeypatch.delenv("FEDLOOM_NATIVE")
-    baseline = importlib.import_module("fedloom.training._native_baseline")
+    baseline = importlib.import_module("fedloom._compiled_baseline")
     monkeypatch.setattr(baseline, "best_instructions", lambda: "baseline")
     words = make_engine(small_task(), RULE, 0, n_workers=2)[1]
     assert words == "native (baseline), 2 threads (this processor has no AVX2, with which it is faster)"
@@ -193,13 +193,13 @@ def test_without_the_extension_torch_trains_and_says_so(not_built):
 @pytest.mark.parametrize("build", supported_builds())
 def test_the_environment_chooses_the_build(build, monkeypatch):
     monkeypatch.setenv("FEDLOOM_NATIVE", build)
-    assert load_build().__name__ == f"fedloom.training._native_{build}"
+    assert load_build().__name__ == f"fedloom._compiled_{build}"
     engine, words = make_engine(small_task(), RULE, 0, n_workers=1)
     assert engine.build == build and words.startswith(f"native ({build})")
 
 
 def test_the_best_build_is_the_default(monkeypatch):
-    best = importlib.import_module("fedloom.training._native_baseline").best_instructions()
+    best = importlib.import_module("fedloom._compiled_baseline").best_instructions()
     assert best in BUILDS and best == supported_builds()[0]
     for value in (None, ""):
         if value is not None:

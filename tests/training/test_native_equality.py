@@ -49,7 +49,7 @@ RULES = {
 
 
 def supported_builds():
-    best = importlib.import_module("fedloom.training._native_baseline").best_instructions()
+    best = importlib.import_module("fedloom._compiled_baseline").best_instructions()
     return BUILDS[BUILDS.index(best) :]
 
 

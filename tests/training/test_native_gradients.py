@@ -65,7 +65,7 @@ def double_row(model, seed=1):
 
 
 def native64(build, model, shape, row, x, y, train_mode=False):
-    module = importlib.import_module(f"fedloom.training._native_{build}")
+    module = importlib.import_module(f"fedloom._compiled_{build}")
     flat = np.ascontiguousarray(x.reshape(len(x), -1))
     return module.loss_and_gradient64(describe(model, shape), len(row), row, flat, y, train_mode)
 

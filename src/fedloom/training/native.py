@@ -78,7 +78,7 @@ def _why_small(build: str) -> str:
 
 
 def _import(build: str) -> ModuleType:
-    return importlib.import_module(f"fedloom.training._native_{build}")
+    return importlib.import_module(f"fedloom._compiled_{build}")
 
 
 def describe(model: "AnyModel", shape: Sequence[int]) -> list[list[float]]:

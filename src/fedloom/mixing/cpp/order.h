@@ -200,19 +200,7 @@ static nb::ndarray<double, nb::numpy> weighted_sum(const std::vector<Row>& rows,
     return result;
 }
 
-static std::string best_instructions() {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
-        return "avx512";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-#endif
-    return "baseline";
-}
-
 static void define(nb::module_& m) {
-    m.def("best_instructions", &best_instructions, "Which of the builds suits this processor.");
     m.def("median", &median);
     m.def("sorted_columns", &sorted_columns);
     m.def("weighted_sum", &weighted_sum);

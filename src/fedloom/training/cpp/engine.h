@@ -1,13 +1,17 @@
-// The Python face of the native engine; one build per instruction set, see CMakeLists.txt.
+// The Python face of the native engine.
+#pragma once
+
 #include "arrays.h"
 #include "chain.h"
-
-using namespace fedloom;
 
 #ifdef FEDLOOM_CHECKS
 nb::tuple loss_and_gradient64(const std::vector<std::vector<double>>& layers, long n_row, In<double> row, In<float> x,
                               In<std::int64_t> labels, bool train_mode);  // check64.cpp
 #endif
+
+namespace engine {
+
+using namespace fedloom;
 
 class Engine {
   public:
@@ -328,20 +332,7 @@ class Engine {
     }
 };
 
-static std::string best_instructions() {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw"))
-        return "avx512";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-#endif
-    return "baseline";
-}
-
-NB_MODULE(FEDLOOM_MODULE, m) {
-    m.doc() = "Native training engine of FedLoom, built for one instruction set.";
-    m.def("best_instructions", &best_instructions, "Which of the builds suits this processor.");
+static void define(nb::module_& m) {
 #ifdef FEDLOOM_CHECKS
     m.def("loss_and_gradient64", &loss_and_gradient64);
 #endif
@@ -356,3 +347,5 @@ NB_MODULE(FEDLOOM_MODULE, m) {
         .def("close", &Engine::close);
     m.attr("LANES") = Simd<float>::n;
 }
+
+}  // namespace engine
