@@ -90,12 +90,12 @@ LOOPS = {
     "flower": Loop("flower", "flower_loop.py", turns=2),
 }
 SMALL = (("fedavg", "hierfedavg", "fedjax", "pfl"), ("fedlab", "flgo"), ("flower",))
-LARGE = (("fedavg",), ("hierfedavg",), ("pfl",))
+LARGE = (("fedavg", "hierfedavg", "pfl"),)
 CASES = {
     "softmax": Case("softmax", (1, 28, 28), 57, 5, 20, 0.01, 21, 201, 5, SMALL),
     "lenet5": Case("lenet5", (1, 28, 28), 100, 10, 16, 0.01, 6, 21, 5, SMALL),
-    "vgg": Case("vgg", (3, 32, 32), 10, 2, 20, 0.01, 4, 4, 3, LARGE),
-    "resnet18": Case("resnet18", (3, 32, 32), 10, 2, 20, 0.01, 2, 2, 3, LARGE),
+    "vgg": Case("vgg", (3, 32, 32), 10, 2, 20, 0.01, 4, 4, 5, LARGE),
+    "resnet18": Case("resnet18", (3, 32, 32), 10, 1, 20, 0.01, 2, 2, 5, LARGE),
 }
 
 

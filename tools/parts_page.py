@@ -92,9 +92,9 @@ def in_words(found: Mapping[str, Mapping[str, Interval]]) -> str:
     words = [f"{word} with {_and(names)}" for word, names in by_word.items()]
     costs = []
     for cost, name in COSTS.items():
-        means = [of[cost].mean for of in found.values() if of[cost].excludes() and abs(of[cost].mean) >= 0.5]
-        if means:
-            low, high = f"{min(means):+.0f}", f"{max(means):+.0f}"
+        means = [of[cost].mean for of in found.values()]
+        if max(map(abs, means)) >= 0.5:
+            low, high = (f"{value:+z.0f}".replace("+0", "0") for value in (min(means), max(means)))
             costs.append(f"{name} {low} %" if low == high else f"{name} {low} to {high} %")
     return "; ".join([*words, ", ".join(costs) if costs else "seconds, joules and bytes as before"]) + "."
 
