@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import hostile_page
-from hostile_page import FIFTH, HEAD, MEAN, NOBODY, SHIPPED, SYSTEMS
+from hostile_page import FIFTH, HEAD, LONGER, MEAN, NOBODY, SHIPPED, SYSTEMS
 
 import fedloom as fl
 from fedloom.mixing import robust
@@ -49,6 +49,7 @@ METHODS = {
     "ddc": "ddc",
     "camu": "camu",
     SHIPPED: "hhfl",
+    LONGER: "hhfl",
 }
 F = {"flat": (17, 13), "hierarchical": (6, 4), "D2D": (3, 1)}  # hostile models that Krum and Bulyan are to withstand
 DEFENCES = {
@@ -106,7 +107,8 @@ def wanted() -> Iterator[Job]:
         [(s, MEAN, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, *flips) for s in SYSTEMS],
         [(s, MEAN, a, HEAD) for s in ("hierarchical", *SYSTEMS) for a in OF_HEADS],
         [("overlapping", d, a, who) for a in (flips[1], "label flip") for who in places for d in few],
-        [(SHIPPED, d, a, who) for a, who in ((NOBODY, "0"), (flips[0], FIFTH)) for d in DEFENCES],
+        [(SHIPPED, d, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, flips[0]) for d in DEFENCES],
+        [(LONGER, d, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, *flips) for d in DEFENCES],
         [(where, d, a, FIFTH) for a in strong[1:] for where in cells for d in DEFENCES],
         [(s, MEAN, a, FIFTH) for a in strong[1:] for s in SYSTEMS],
         [("D2D", d, NOBODY, "0") for d in few] + [("D2D", d, a, FIFTH) for a in (*flips, *strong[1:]) for d in few],
@@ -132,7 +134,8 @@ def scenario(job: Job) -> fl.Scenario:
     """With those who are hostile."""
     changes = OWN_DATA if job.where == SHIPPED else SMALL
     looks = "evaluation={every: 10, models: global, local_samples: 0}"
-    return fl.scenario("cells-overlap", [*changes, "training.cloud_rounds=10", looks, *_hostile(job)])
+    rounds = f"training.cloud_rounds={30 if job.where == LONGER else 10}"
+    return fl.scenario("cells-overlap", [*changes, rounds, looks, *_hostile(job)])
 
 
 def method(job: Job) -> fl.Method:

@@ -28,12 +28,17 @@ from fedloom.training.native import NativeEngine
 RUN = "0123456789abcdef0123456789abcdef"
 
 
+def of_name(method):
+    """A method as it is, or by its name."""
+    return make_method(method) if isinstance(method, str) else method
+
+
 class Together:
     """Runs a scenario with a method. `row` is the cloud's model when `run` is over."""
 
     def __init__(self, scenario, method, folder, seed=0, network=None, patience_s=None, absent=()):
         self.scenario, self.seed = Scenario.model_validate(scenario), seed
-        self.method = screened_by(make_method(method), self.scenario)
+        self.method = screened_by(of_name(method), self.scenario)
         self.folder, self.network = folder, network or Network()
         self.setting = make_setting(self.scenario, self.method, seed)
         self.engine, _ = make_engine(self.setting.task, self.setting.rule, seed, 1)
@@ -184,7 +189,7 @@ def journal_of(folder):
 
 def recorded(scenario, method, journal, run=RUN, seed=0):
     """The model of a simulation that is fed with the times in the journal of a deployed run."""
-    made = make_method(method)
+    made = of_name(method)
     path = journal / "cloud" / "journal" if journal.is_dir() else journal
     chosen = Scenario.model_validate(scenario)
     world = make_setting(chosen, made, seed).world
@@ -197,7 +202,7 @@ def recorded(scenario, method, journal, run=RUN, seed=0):
 
 def simulated(scenario, method, seed=0):
     """The simulator's model."""
-    simulation = Simulation(Scenario.model_validate(scenario), make_method(method), seed, n_workers=1)
+    simulation = Simulation(Scenario.model_validate(scenario), of_name(method), seed, n_workers=1)
     for _ in simulation.rounds():
         pass
     return simulation.result().row

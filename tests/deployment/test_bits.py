@@ -1,6 +1,7 @@
 """What was simulated is what runs: the deployed model is the simulator's, bit for bit."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from deployment.federation import Together, recorded, simulated
 from fedloom.deployment.roles import check_runs
 from fedloom.methods import METHODS
+from fedloom.mixing import robust
+from fedloom.mixing.server import Adam
 from fedloom.simulator import Scenario, make_method
 from small import for_method
 
@@ -55,15 +58,31 @@ def test_a_fleet_that_changes_with_the_seconds_of_a_simulation_is_refused():
 
 
 @pytest.mark.parametrize("name", SERVER)
-def test_a_server_optimiser_runs_at_the_cloud_and_is_refused_where_clients_are_averaged_several_times(name, tmp_path):
+def test_a_server_optimiser_gives_the_simulators_bits_where_clients_are_averaged_and_above(name, tmp_path):
     scenario, _ = for_method(name, cloud_rounds=3)
-    with pytest.raises(ValueError, match=f"{name} has a server optimiser where clients are averaged"):
-        check_runs(Scenario.model_validate(scenario), make_method(name))
-    once, _ = for_method(name, cloud_rounds=3, edge_rounds=1)
-    for chosen, method in ((scenario, f"{name}:hierarchical=true"), (once, name)):
-        check_runs(Scenario.model_validate(chosen), make_method(method))
-        row = deployed(chosen, method, tmp_path / str(chosen is once))
-        assert np.array_equal(row, simulated(chosen, method))
+    for number, method in enumerate((f"{name}:hierarchical=true", name)):
+        row = deployed(scenario, method, tmp_path / str(number))
+        assert np.array_equal(row, simulated(scenario, method))
+
+
+OPTIMISED = {
+    "edges": make_method("hhfl"),
+    "edges, by rows": make_method("hierfedavg").with_(merge_edge=robust.at_edge(robust.trimmed_mean(0.2))),
+    "heads": make_method("ddc"),
+    "edges and states": make_method("hierfedavg:rule=scaffold"),
+    "edges, coded": make_method("hhfl:up=topk:up.share=0.1:down=qsgd:down.bits=8"),
+}
+
+
+@pytest.mark.parametrize("where", OPTIMISED)
+def test_steps_of_stations_give_the_simulators_bits(where, tmp_path):
+    """Every station keeps moments of its own, over several edge rounds and cloud rounds."""
+    method = OPTIMISED[where]
+    method = method.with_(merge_edge=replace(method.merge_edge, then=Adam(lr=0.02)))
+    scenario, _ = for_method(method.name, cloud_rounds=3, edge_rounds=3)
+    row = deployed(scenario, method, tmp_path)
+    assert np.array_equal(row, simulated(scenario, method))
+    assert not np.array_equal(row, simulated(scenario, OPTIMISED[where]))
 
 
 def deployed(scenario, method, folder, **options):

@@ -20,12 +20,10 @@ from fedloom.deployment.letters import Letter, decode, encode
 from fedloom.deployment.logs import Log
 from fedloom.deployment.naming import identity_of
 from fedloom.deployment.node import Node
-from fedloom.deployment.roles import check_runs
 from fedloom.deployment.store import Store
 from fedloom.deployment.transport import REFUSED, Refusal, RefusedBy, answer
 from fedloom.gate import Refused
-from fedloom.grouping import home_cells
-from fedloom.simulator import Scenario, make_method
+from fedloom.simulator import make_method
 from fedloom.simulator.clock import Left
 from small import TEXTS, for_method
 
@@ -330,12 +328,3 @@ def test_a_codec_of_ones_own_that_reads_too_few_values_is_refused():
 
     with pytest.raises(Refused, match="must stand for 5 values, got 4"):
         Wire(Coding(up=Short()), 5).got_up(np.zeros(20, np.uint8), np.zeros(5, np.float32), 0)
-
-
-def test_what_only_the_cloud_can_make_is_not_coded():
-    scenario, _ = for_method("fedadam", edge_rounds=1)
-    chosen = Scenario.model_validate(scenario)
-    check_runs(chosen, make_method("fedadam:up=sign"))
-    with pytest.raises(ValueError, match=r"fedadam has a server optimiser at aggregators, .* leave up out"):
-        check_runs(chosen, make_method("fedadam:up=sign").with_(group=home_cells))
-    check_runs(chosen, make_method("fedadam:down=float16").with_(group=home_cells))

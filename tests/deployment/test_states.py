@@ -7,7 +7,6 @@ import pytest
 
 from deployment.federation import Together, recorded, simulated
 from deployment.test_faults import with_faults
-from fedloom.deployment.roles import check_runs
 from fedloom.simulator import Scenario, Simulation, make_method
 from small import for_method
 
@@ -19,6 +18,7 @@ def deployed(scenario, method, folder):
     return together
 
 
+LEARNT = "ltc:n_clusters=2:box_s=2:rule=scaffold"  # clients train for the grouping first, and go on from that
 LOCKSTEP = {
     "flat": "scaffold",
     "hierarchy": "scaffold:hierarchical=true",
@@ -58,7 +58,7 @@ def test_states_stay_where_they_are_and_old_ones_are_dropped(tmp_path):
         assert len(states) <= 4 and (states or not name.startswith("device"))
 
 
-@pytest.mark.parametrize("method", ["csahfl:rule=scaffold", "fedat:n_tiers=3:rule=ditto"])
+@pytest.mark.parametrize("method", ["csahfl:rule=scaffold", "fedat:n_tiers=3:rule=ditto", LEARNT])
 def test_where_time_decides_models_are_those_of_the_recorded_times(method, tmp_path):
     scenario, _ = for_method(method.partition(":")[0], cloud_rounds=2)
     row = deployed(scenario, method, tmp_path).row
@@ -78,9 +78,3 @@ def test_kills_at_random_moments_change_nothing(seed, tmp_path):
     method = "hhfl:rule=scaffold"
     row, killed = with_faults(scenario, method, tmp_path, seed, kills=6)
     assert killed and np.array_equal(row, simulated(scenario, method))
-
-
-def test_states_of_training_for_a_grouping_are_refused():
-    scenario, _ = for_method("ltc")
-    with pytest.raises(ValueError, match="ltc lets clients train for a grouping, and has a client rule with state"):
-        check_runs(Scenario.model_validate(scenario), make_method("ltc:n_clusters=2:box_s=6:rule=scaffold"))

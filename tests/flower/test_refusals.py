@@ -62,12 +62,6 @@ def test_features_that_only_our_client_app_can_tell(name):
         run(scenario, name, LocalGrid([own_app(same)] * 6), first())
 
 
-def test_a_server_optimiser_that_steps_several_times_before_the_cloud_sees_it():
-    scenario, _ = for_method("fedadam", edge_rounds=2)
-    with pytest.raises(ValueError, match=r"its moments are with the cloud, .* set training\.edge_rounds=1"):
-        run(scenario, "fedadam", None)
-
-
 def test_a_bound_that_adapts_to_an_accuracy_nobody_can_measure():
     scenario, _ = for_method("hiflash_r")
     with pytest.raises(ValueError, match=r"adapts its bound on staleness .* keep the bound fixed \(adapt=false\)"):

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from fedloom.coding import Codec, Coding, checked, difference, masked, restored
 from fedloom.deployment.transport import Refusal
 from fedloom.gate import Refused
-from fedloom.grouping import one_cloud
-from fedloom.methods import Method
 
 Row = NDArray[np.float32]
 Bytes = NDArray[np.uint8]
@@ -92,15 +90,6 @@ class Wire:
         if len(row) != self.n_params:  # of a codec of one's own
             raise Refused(f"a message of {codec} must stand for {self.n_params:,} values, got {len(row):,}")
         return row
-
-
-def check_coding(method: Method) -> None:
-    """Refuse a coding of models that only the cloud can make."""
-    if method.coding.codes_reports and method.merge_edge.then is not None and method.group.rule is not one_cloud:
-        raise ValueError(
-            f"{method.name} has a server optimiser at aggregators, whose steps are taken by the cloud, and codes what they "
-            f"report (up={method.coding.up}) of models that they do not have; leave up out"
-        )
 
 
 def _bytes(data: bytes) -> Bytes:

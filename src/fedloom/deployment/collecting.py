@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedloom.deployment import naming
+from fedloom.deployment.ordering import states_of
 from fedloom.deployment.orders import Order
-from fedloom.simulator.book import Model
+from fedloom.simulator.book import Dispatch, Model
 from fedloom.simulator.clock import Lost
 from fedloom.simulator.features import NO_MODEL, Layers
 
@@ -62,6 +63,9 @@ class Collecting:
             conductor.clock.wait()
             conductor.clock.insist(lambda: self._give_up(names))
         found = {client: conductor.store[name] for client, name in names.items()}
+        with conductor.lock:
+            for client in asked if kind == "update" else ():
+                self._trained(*_job(results[client]))
         shape = tuple(max(sizes) for sizes in zip(*(array.shape for array in found.values())))
         out = np.zeros((n_clients, *shape), dtype=next(iter(found.values())).dtype)
         for client, array in found.items():
@@ -91,7 +95,14 @@ class Collecting:
     def known(self, results: Mapping[int, Model]) -> None:
         """The life before had them trained: the devices have them."""
         for result in results.values():
-            self._conductor.names.note(result.jobs[0][0])
+            dispatch, j = _job(result)
+            self._conductor.names.note(dispatch)
+            states_of(self._conductor.names, dispatch, j)
+            self._trained(dispatch, j)
+
+    def _trained(self, dispatch: Dispatch, j: int) -> None:
+        """A device has trained for a feature, and what it keeps for itself is on its disk."""
+        self._conductor.names.done(naming.own(naming.update(int(dispatch.client[j]), int(dispatch.first_step[j]))))
 
     def _ask(
         self,
@@ -103,6 +114,11 @@ class Collecting:
         results: Mapping[int, Model],
     ) -> None:
         name = naming.feature(self._n, client)
+        states: Order = {}
+        if kind == "update":
+            dispatch, j = _job(results[client])
+            self._conductor.ordering.waves.note(dispatch, j)
+            states = states_of(self._conductor.names, dispatch, j)
         if name in self._conductor.store:
             return
         order: Order = {
@@ -114,13 +130,18 @@ class Collecting:
             "start": recipe,
         }
         if kind == "update":
-            ((dispatch, at, _),) = results[client].jobs
             self._conductor.names.note(dispatch)
-            first = int(dispatch.first_step[at[0]])
             order |= {
-                "update": naming.update(client, first),
-                "n_steps": int(dispatch.n_steps[at[0]]),
+                "update": naming.update(client, int(dispatch.first_step[j])),
+                "n_steps": int(dispatch.n_steps[j]),
                 "lr_step": start.steps,
                 "begun": self._conductor.ordering.tells_start,
+                **states,
             }
         self._conductor.outbox.add(naming.device(client), order)
+
+
+def _job(trained: Model) -> tuple[Dispatch, int]:
+    """What gave a client's model, and at which place."""
+    ((dispatch, at, _),) = trained.jobs
+    return dispatch, int(at[0])

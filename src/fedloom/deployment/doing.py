@@ -17,7 +17,7 @@ from fedloom.deployment.keeping import WAIT_S, Keeping, Row
 from fedloom.deployment.letters import Letter
 from fedloom.deployment.naming import CLOUD
 from fedloom.deployment.orders import Order
-from fedloom.deployment.recipes import Leaf, Recipe, judged, leaves, merged, mixed, needed
+from fedloom.deployment.recipes import Leaf, Recipe, judged, leaves, merged, mixed, needed, stepped
 from fedloom.deployment.secret import secret_of
 from fedloom.deployment.short import Short
 from fedloom.deployment.took import NOTHING, Took
@@ -182,8 +182,23 @@ class Doing:
             order = {**order, "arrivals": {**order["arrivals"], "occasion": hidden}}
         scores = await self._judged(order, rows)
         model = await self._short.do("merge", partial(merged, order, rows, self._method, wire, scores))
+        if "step" in order:
+            model = await self._stepped(order, rows, model)
         self._keeping.hold(order["name"], model)
         self._keeping.have_merged(rows)
+
+    async def _stepped(self, order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], model: Row) -> Row:
+        """The model after a server optimiser's step; the moments after it are held."""
+        names = order["step"]["from"]
+        for name in names or ():
+            if name not in self._store:
+                raise ValueError(f"{self._name} has lost {name}, a moment of its server optimiser")
+        before = None if names is None else [self._store[name] for name in names]
+        step = partial(stepped, order, rows, model, self._method, self._keeping.wire, before)
+        new, *after = await self._short.do("merge", step)
+        for name, row in zip(order["step"]["to"], after):
+            self._keeping.hold(name, row)
+        return new
 
     async def _judged(self, order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]]) -> Row | None:
         """What is thought of clients after a merge, if it remembers; it is held."""
@@ -297,7 +312,8 @@ class Doing:
 
 def _merged_by(order: Mapping[str, Any]) -> list[str]:
     """Names of what a merge makes."""
-    return [order["name"], *([order["scores"]["to"]] if "scores" in order else [])]
+    scores = [order["scores"]["to"]] if "scores" in order else []
+    return [order["name"], *scores, *(order["step"]["to"] if "step" in order else [])]
 
 
 def _made_by(order: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedloom.deployment import naming
 from fedloom.deployment.book import Names
@@ -24,6 +25,7 @@ from fedloom.simulator.book import Dispatch, Model
 from fedloom.simulator.clock import Delivered
 from fedloom.simulator.edge_merge import same
 from fedloom.simulator.held import Errand
+from fedloom.simulator.moments import Moved
 from fedloom.simulator.scene import Scene
 from fedloom.simulator.sending import FETCH, Arrived, Rounded, message_of
 from fedloom.training.state import Layout, Slowed
@@ -77,7 +79,7 @@ class Ordering:
         paced = {} if lasts_s is None else {"lasts_s": lasts_s, "also": self._from_all(recipe, stations)}
         coded = self._coded(errand, j, stations, node)
         self.waves.note(dispatch, j)
-        states = _states(self._names, dispatch, j)
+        states = states_of(self._names, dispatch, j)
         sent = _sent(errand, j)
         self._sent_to[sent] = set(stations)
         weakref.finalize(dispatch, self._sent_to.pop, sent, None)
@@ -109,7 +111,8 @@ class Ordering:
     def merge(self, part: Part, scene: Scene, model: Model) -> None:
         """A station makes a new model in place of the one before."""
         station = naming.station(scene.topology.kind, int(scene.topology.host[part.aggregator]))
-        made = model.models[1][0] if isinstance(model.rule, Slowed) else model  # and then shared states move by a share
+        whole = model.models[0][0] if isinstance(model.rule, Moved) else model  # and then an optimiser takes a step
+        made = whole.models[1][0] if isinstance(whole.rule, Slowed) else whole  # and then shared states move by a share
         noisy = part.weights is not None and made.rule not in (None, same)  # noise is added by the cloud, who hears it
         target = made.models[0][0] if noisy else made
         jobs = [(f.load, int(j)) for f in part.flights for j in f.at]
@@ -122,10 +125,14 @@ class Ordering:
         else:
             order["models"] = [[self._recipe(m, [station], station), w] for m, w in target.models]
             order["waves"] = self.waves.of(target)
-        if isinstance(model.rule, Slowed) and not noisy:
-            old = self._recipe(model.models[0][0], [station], station)
-            order["slow"] = {"old": old, "share": model.rule.share, "places": model.rule.places}
-            self.waves.same(model, made)
+        if isinstance(whole.rule, Slowed) and not noisy:
+            old = self._recipe(whole.models[0][0], [station], station)
+            order["slow"] = {"old": old, "share": whole.rule.share, "places": whole.rule.places}
+            self.waves.same(whole, made)
+            target = whole
+        if isinstance(model.rule, Moved) and not noisy:
+            order["step"] = self._step(model, model.rule, station)
+            self.waves.same(model, target)
             target = model
         if self._layout is not None:
             order["n_params"] = self._layout.n_values
@@ -148,6 +155,19 @@ class Ordering:
         self._names.done(order["name"])
         if "scores" in order:
             self._names.done(order["scores"]["to"])
+        for name in order["step"]["to"] if "step" in order else ():
+            self._names.done(name)
+
+    def _step(self, moved: Model, rule: Moved, station: str) -> Order:
+        """A step of a server optimiser: as what its station has the moments before it (None: none yet), and keeps those after it;
+        what it does not move, from .. to."""
+        _, (old, _), *before = moved.models
+        names = [self._names.known(model) for model, _ in before]
+        there = all(name is not None and station in self._names.at.get(name, ()) for name in names)
+        kept = [self._names.keep(model, station) for model in rule.after]
+        fixed = [] if rule.trainable is None else _runs(~rule.trainable)
+        old_recipe = self._recipe(old, [station], station)
+        return {"old": old_recipe, "from": names if there else None, "to": kept, "fixed": fixed}
 
     def _scores(self, merged: Model, station: str, n_clients: int) -> Order:
         """Where a merge remembers: as what its station has the scores of clients (None: none yet), and keeps those after it."""
@@ -352,7 +372,13 @@ def keeps_updates(method: Method) -> bool:
     return not in_lockstep(method) or method.start.share is not None or method.audit is not None
 
 
-def _states(names: Names, dispatch: Dispatch, j: int) -> Order:
+def _runs(mask: NDArray[np.bool_]) -> list[list[int]]:
+    """Where a mask is true, from .. to."""
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0))
+    return edges.reshape(-1, 2).tolist()
+
+
+def states_of(names: Names, dispatch: Dispatch, j: int) -> Order:
     """The own states of a client: what it begins with (None: nothing yet), and as what it keeps those after the job."""
     if dispatch.own is None:
         return {}

@@ -8,7 +8,7 @@ A recipe is plain JSON, made by the cloud and carried out by a station or a devi
     {"between": [recipe, recipe]}     between an aggregator's model and the client's own last one, as the method says
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from fedloom.deployment.coded import Wire
 from fedloom.methods import Method
 from fedloom.mixing import Arrivals, ByRows
 from fedloom.simulator.edge_merge import judge_by_rows, merge_by_rows
+from fedloom.simulator.moments import Moved, moments_after
 from fedloom.training.state import Slowed
 
 Row = NDArray[np.float32]
@@ -57,7 +58,7 @@ def needed(order: Mapping[str, Any]) -> Iterable[Leaf]:
         yield from (Leaf(name, None) for name, _ in wave)
     for recipe, _ in order.get("models", []):
         yield from leaves(recipe)
-    for with_old in (order, order.get("slow", {})):
+    for with_old in (order, order.get("slow", {}), order.get("step", {})):
         if "old" in with_old:
             yield from leaves(with_old["old"])
     for pair in order.get("updates", []):
@@ -97,6 +98,28 @@ def merged(
     old = mixed(order["slow"]["old"], rows, method, wire)
     places = tuple((int(a), int(b)) for a, b in order["slow"]["places"])
     return Slowed(float(order["slow"]["share"]), places)([old, row]).astype(np.float32)
+
+
+def stepped(
+    order: Mapping[str, Any],
+    rows: Mapping[str, NDArray[Any]],
+    merged_row: Row,
+    method: Method,
+    wire: Wire,
+    before: Sequence[Row] | None,
+) -> list[Row]:
+    """A server optimiser's step after a station's merge: the new model, and the moments after it. before: those before it, if
+    there was a step."""
+    then = method.merge_edge.then
+    if then is None:
+        raise ValueError(f"{method.name} has no server optimiser where clients are averaged")
+    old = mixed(order["step"]["old"], rows, method, wire)
+    before = before or [np.full(len(old), value, dtype=np.float32) for value in then.begins]
+    trainable = np.ones(len(old), dtype=np.bool_)
+    for a, b in order["step"]["fixed"]:
+        trainable[a:b] = False
+    new = Moved(then, trainable)([merged_row, old, *before])
+    return [row.astype(np.float32) for row in (new, *moments_after(then, old, merged_row, before))]
 
 
 def judged(order: Mapping[str, Any], rows: Mapping[str, NDArray[Any]], method: Method, wire: Wire, before: Row) -> Row:

@@ -23,7 +23,7 @@ from fedloom.deployment.booking import Booking
 from fedloom.deployment.bundles import REVOKED, Bundle, RevokedList, read_bundle
 from fedloom.deployment.certificates import Credentials
 from fedloom.deployment.cloud import CloudDesk, conduct
-from fedloom.deployment.coded import Wire, check_coding
+from fedloom.deployment.coded import Wire
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.hostile import check_hostile
 from fedloom.deployment.journal import Journal
@@ -33,12 +33,10 @@ from fedloom.deployment.meters import meter_of
 from fedloom.deployment.metrics import shown
 from fedloom.deployment.naming import CLOUD, client_of, identity_of
 from fedloom.deployment.node import Node
-from fedloom.deployment.optimisers import check_optimiser
 from fedloom.deployment.own import own_task
 from fedloom.deployment.plans import label_of, method_of
 from fedloom.deployment.rates import Shaped
 from fedloom.deployment.shaping import Network
-from fedloom.deployment.states import check_states
 from fedloom.deployment.store import Store
 from fedloom.deployment.strangers import noticed
 from fedloom.deployment.took import Traffic
@@ -91,9 +89,6 @@ def check_runs(scenario: Scenario, method: Method) -> None:
             "the fleet changes with the seconds of a simulation (mobility that goes by time, traces, redraw: tick), and a "
             "deployment has seconds and devices of its own; leave these out of fleet, or simulate it: fedloom run"
         )
-    check_optimiser(scenario, method)
-    check_coding(method)
-    check_states(method)
     check_hostile(scenario, method)
     if scenario.evaluation.models == "devices":
         raise ValueError(

@@ -17,7 +17,6 @@ from fedloom import _check
 from fedloom.deployment.clock import Stopped
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.journal import Journal
-from fedloom.deployment.optimisers import check_optimiser
 from fedloom.deployment.store import Store
 from fedloom.flower import introductions
 from fedloom.flower.post import Metrics, Post
@@ -82,7 +81,6 @@ class FedLoom(Strategy):
                 "devices are not asked to evaluate; give evaluate_fn, which is called with the cloud's model"
             )
         scenario = self.scenario
-        check_optimiser(scenario, self.method)
         check_uncoded(self.method)
         check_stateless(self.method)
         if num_rounds is not None:

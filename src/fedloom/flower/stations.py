@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fedloom.deployment.conductor import Conductor
 from fedloom.deployment.orders import Order
-from fedloom.deployment.recipes import Recipe, leaves, merged, mixed, needed
+from fedloom.deployment.recipes import Recipe, leaves, merged, mixed, needed, stepped
 
 Row = NDArray[np.float32]
 HERE = ("merge", "hold", "report", "deliver")
@@ -27,7 +27,8 @@ class Stations:
                 rows = self._rows(leaf.name for leaf in needed(order))
                 if rows is None:
                     return False
-                store.put(order["name"], merged(order, rows, self._method, self._conductor.wire))
+                row = merged(order, rows, self._method, self._conductor.wire)
+                store.put(order["name"], self._stepped(order, rows, row) if "step" in order else row)
             case _:  # all stations have what one has
                 row = self._conductor.row_of(order["name"])
                 if row is None:
@@ -35,6 +36,15 @@ class Stations:
                 store.put(order["name"], row)
         self._conductor.done(node, order["id"])
         return True
+
+    def _stepped(self, order: Order, rows: dict[str, Row], row: Row) -> Row:
+        """The model after a server optimiser's step; the moments after it are kept."""
+        store, names = self._conductor.store, order["step"]["from"]
+        before = None if names is None else [store[name] for name in names]
+        new, *after = stepped(order, rows, row, self._method, self._conductor.wire, before)
+        for name, moment in zip(order["step"]["to"], after):
+            store.put(name, moment)
+        return new
 
     def made(self, recipe: Recipe) -> Row | None:
         """The row that a recipe gives; None if what it is made of is not here yet."""

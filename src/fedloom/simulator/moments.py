@@ -1,7 +1,8 @@
 """Moments of server optimisers, of the cloud and of aggregators: models of the book like any other, so they are computed when
 somebody looks, and are in checkpoints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,31 +33,40 @@ class Moments:
 
     def stepped(self, n: int, old: Model, merged: Model) -> Model:
         """The new model of aggregator n, or of the cloud, after a merge; its moments are those after this step."""
-        then, new = self._then(n), self.would(n, old, merged)
-        if then is not None:
-            before = self._before(n, then)
-            self._kept[n] = [
-                derive([merged, old, *before], _wide(_moment(then, i)), steps=0) for i in range(len(before))
-            ]
-        return new
+        then = self._then(n)
+        if then is None:
+            return merged
+        parts = [merged, old, *self._before(n, then)]
+        self._kept[n] = [derive(parts, _wide(_moment(then, i)), steps=0) for i in range(len(parts) - 2)]
+        return derive(parts, Moved(then, self._trainable, tuple(self._kept[n])), merged.steps)
 
     def would(self, n: int, old: Model, merged: Model) -> Model:
         """The same, and nothing is noted."""
-        then, trainable = self._then(n), self._trainable
+        then = self._then(n)
         if then is None:
             return merged
-
-        def move(rows: list[Floats]) -> Floats:
-            new = stepped(then, rows[1], rows[0], rows[2:])
-            return new if trainable is None else np.where(trainable, new, rows[0])
-
-        return derive([merged, old, *self._before(n, then)], _wide(move), merged.steps)
+        return derive([merged, old, *self._before(n, then)], Moved(then, self._trainable), merged.steps)
 
     def _then(self, n: int) -> ServerStep | None:
         return self._method.merge_cloud.then if n == CLOUD else self._method.merge_edge.then
 
     def _before(self, n: int, then: ServerStep) -> list[Model]:
         return self._kept.get(n) or [_filled(self._first, value) for value in then.begins]
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """The rule of a model after a step: of the merged one, the old one and the moments before. trainable (P,): what is moved; the
+    rest is as merged. after: the moments after it, if they are noted."""
+
+    then: ServerStep
+    trainable: NDArray[np.bool_] | None
+    after: tuple[Model, ...] = ()
+
+    def __call__(self, rows: list[Row]) -> Floats:
+        merged, old, *before = (row.astype(np.float64) for row in rows)
+        new = stepped(self.then, old, merged, before)
+        return new if self.trainable is None else np.where(self.trainable, new, merged)
 
 
 def _wide(rule: Callable[[list[Floats]], Floats]) -> Recipe:
@@ -68,6 +78,11 @@ def _wide(rule: Callable[[list[Floats]], Floats]) -> Recipe:
 
 def _moment(then: ServerStep, i: int) -> Callable[[list[Floats]], Floats]:
     return lambda rows: then.moments(rows[0] - rows[1], rows[2:])[i]
+
+
+def moments_after(then: ServerStep, old: Row, merged: Row, before: Sequence[Row]) -> list[Floats]:
+    """The moments after a step."""
+    return [_wide(_moment(then, i))([merged, old, *before]) for i in range(len(before))]
 
 
 def _filled(like: Model, value: float) -> Model:
