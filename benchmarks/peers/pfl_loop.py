@@ -1,7 +1,8 @@
 """pfl: FederatedAveraging on the simulated backend, two processes of torchrun; each has its own half of the clients.
 
-pfl walks through a client's samples in their order and does not shuffle. Clients are silos of their process: the plain sampler
-of two processes would train some client twice and another not at all in a round of an odd number of clients.
+pfl walks through a client's samples in their order: they are shuffled when they are asked for. Clients are silos of their
+process: the plain sampler of two processes would train some client twice and another not at all in a round of an odd number
+of clients.
 """
 
 import sys
@@ -50,11 +51,15 @@ class Laps(TrainingProcessCallback):
 def main() -> None:
     given = Given.read(sys.argv[1])
     torch.set_num_threads(1)
-    torch.manual_seed(given.seed + 1000 * pytorch_ops.distributed.global_rank)  # of dropout
+    torch.manual_seed(given.seed + 1000 * pytorch_ops.distributed.global_rank)  # of dropout and of the order of samples
     x, y = (torch.from_numpy(values) for values in given.samples())
-    users = [Dataset((x[k], y[k]), user_id=str(k)) for k in range(given.n_clients)]
+
+    def client(k: int) -> Dataset:
+        order = torch.randperm(len(y[k]))
+        return Dataset((x[k][order], y[k][order]), user_id=str(k))
+
     sampler = get_user_sampler("minimize_reuse", range(given.n_clients), num_silos=pytorch_ops.distributed.world_size)
-    clients = FederatedDataset(users.__getitem__, sampler)
+    clients = FederatedDataset(client, sampler)
     network = Network(given.module())
     model = PyTorchModel(network, torch.optim.SGD, torch.optim.SGD(network.parameters(), lr=1.0))
     FederatedAveraging().run(

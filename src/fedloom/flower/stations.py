@@ -27,8 +27,8 @@ class Stations:
                 rows = self._rows(leaf.name for leaf in needed(order))
                 if rows is None:
                     return False
-                row = merged(order, rows, self._method, self._conductor.wire)
-                store.put(order["name"], self._stepped(order, rows, row) if "step" in order else row)
+                new = merged(order, rows, self._method, self._conductor.wire)
+                store.put(order["name"], self._stepped(order, rows, new) if "step" in order else new)
             case _:  # all stations have what one has
                 row = self._conductor.row_of(order["name"])
                 if row is None:

@@ -80,9 +80,10 @@ def _moment(then: ServerStep, i: int) -> Callable[[list[Floats]], Floats]:
     return lambda rows: then.moments(rows[0] - rows[1], rows[2:])[i]
 
 
-def moments_after(then: ServerStep, old: Row, merged: Row, before: Sequence[Row]) -> list[Floats]:
+def moments_after(then: ServerStep, old: Row, merged: Row, before: Sequence[Row]) -> tuple[Floats, ...]:
     """The moments after a step."""
-    return [_wide(_moment(then, i))([merged, old, *before]) for i in range(len(before))]
+    step = merged.astype(np.float64) - old.astype(np.float64)
+    return then.moments(step, [moment.astype(np.float64) for moment in before])
 
 
 def _filled(like: Model, value: float) -> Model:
