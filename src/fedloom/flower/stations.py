@@ -30,10 +30,11 @@ class Stations:
                 new = merged(order, rows, self._method, self._conductor.wire)
                 store.put(order["name"], self._stepped(order, rows, new) if "step" in order else new)
             case _:  # all stations have what one has
-                row = self._conductor.row_of(order["name"])
-                if row is None:
+                here = self._rows(order["names"] if order["do"] == "deliver" else [order["name"]])
+                if here is None:
                     return False
-                store.put(order["name"], row)
+                for name, row in here.items():
+                    store.put(name, row)
         self._conductor.done(node, order["id"])
         return True
 
