@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import hostile_page
-from hostile_page import FIFTH, HEAD, LONGER, MEAN, NOBODY, SHIPPED, SYSTEMS
+from hostile_page import FIFTH, FRESH, HEAD, LONGER, MEAN, NOBODY, SHIPPED, SYSTEMS
 
 import fedloom as fl
 from fedloom.mixing import robust
@@ -46,6 +46,7 @@ METHODS = {
     "hhfl": "hhfl",
     "csahfl": "csahfl",
     "ltc": "ltc:n_clusters=6:box_s=0.6",
+    FRESH: "ltc:n_clusters=6:box_s=0.6:keep_progress=false",
     "ddc": "ddc",
     "camu": "camu",
     SHIPPED: "hhfl",
@@ -108,6 +109,7 @@ def wanted() -> Iterator[Job]:
         [(s, MEAN, a, HEAD) for s in ("hierarchical", *SYSTEMS) for a in OF_HEADS],
         [("overlapping", d, a, who) for a in (flips[1], "label flip") for who in places for d in few],
         [(SHIPPED, d, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, flips[0]) for d in DEFENCES],
+        [(FRESH, MEAN, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, flips[1])],
         [(LONGER, d, a, FIFTH if a != NOBODY else "0") for a in (NOBODY, *flips) for d in DEFENCES],
         [(where, d, a, FIFTH) for a in strong[1:] for where in cells for d in DEFENCES],
         [(s, MEAN, a, FIFTH) for a in strong[1:] for s in SYSTEMS],
