@@ -1,7 +1,7 @@
 """Moments of server optimisers, of the cloud and of aggregators: models of the book like any other, so they are computed when
 somebody looks, and are in checkpoints."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,7 @@ class Moments:
         if then is None:
             return merged
         parts = [merged, old, *self._before(n, then)]
-        self._kept[n] = [derive(parts, _wide(_moment(then, i)), steps=0) for i in range(len(parts) - 2)]
+        self._kept[n] = [derive(parts, _moment(then, i), steps=0) for i in range(len(parts) - 2)]
         return derive(parts, Moved(then, self._trainable, tuple(self._kept[n])), merged.steps)
 
     def would(self, n: int, old: Model, merged: Model) -> Model:
@@ -69,15 +69,8 @@ class Moved:
         return new if self.trainable is None else np.where(self.trainable, new, merged)
 
 
-def _wide(rule: Callable[[list[Floats]], Floats]) -> Recipe:
-    def of(rows: list[Row]) -> Floats:
-        return rule([row.astype(np.float64) for row in rows])
-
-    return of
-
-
-def _moment(then: ServerStep, i: int) -> Callable[[list[Floats]], Floats]:
-    return lambda rows: then.moments(rows[0] - rows[1], rows[2:])[i]
+def _moment(then: ServerStep, i: int) -> Recipe:
+    return lambda rows: moments_after(then, rows[1], rows[0], rows[2:])[i]
 
 
 def moments_after(then: ServerStep, old: Row, merged: Row, before: Sequence[Row]) -> tuple[Floats, ...]:
