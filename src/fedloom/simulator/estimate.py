@@ -18,7 +18,7 @@ from fedloom.simulator.scenarios import LOCAL_STEPS, EveryEdgeRounds, Scenario
 from fedloom.training.batches import steps_per_pass
 from fedloom.training.choose import MOST_VALUES
 from fedloom.training.engine import n_cores
-from fedloom.training.ring import RING, chunk_size
+from fedloom.training.ring import chunk_size, ring_size
 from fedloom.training.state import layout_of
 
 if TYPE_CHECKING:
@@ -204,7 +204,8 @@ def _always(scenario: Scenario, method: Method, size: Sizes, counts: _Counts, dr
 def _training(method: Method, size: Sizes, counts: _Counts, workers: int) -> Iterator[Term]:
     """Memory of training."""
     values, row = _count(size.n_params), counts.row_bytes
-    buffers = 4 * workers + (RING * workers * chunk_size(size.n_params) + 16 if size.n_params > MOST_VALUES else 0)
+    waiting = ring_size(size.n_params) * workers * chunk_size(size.n_params)
+    buffers = 4 * workers + (waiting + 16 if size.n_params > MOST_VALUES else 0)
     what = f"the steps of a job, {counts.job_steps:,.0f}"
     yield Term(what=what, n_bytes=8 * counts.job_steps, change="fewer training.local_steps")
     yield Term(

@@ -19,7 +19,7 @@ from fedloom import _check
 from fedloom.training import rows as model_rows
 from fedloom.training.devices import find_device, kept_generators, single_precision
 from fedloom.training.engine import Ints, Jobs, Mix, NotFinite, Rows, Scores, Task, Unsupported, WithState, n_cores
-from fedloom.training.ring import RING, chunk_size
+from fedloom.training.ring import chunk_size, ring_size
 from fedloom.training.rule import LocalRule
 from fedloom.training.state import layout_of
 from fedloom.training.sums import block_size, summation_order
@@ -227,7 +227,7 @@ class TorchEngine:
         cuts, columns = message_cuts(len(jobs), self.n_workers, chunk), _columns(jobs, order)
         chunks = [columns[i:j] for i, j in itertools.pairwise(cuts)]
         pool.starts[: len(starts), : starts.shape[1]] = torch.from_numpy(starts)
-        ring, diverged = RING * self.n_workers, list[int]()
+        ring, diverged = ring_size(self.n_params) * self.n_workers, list[int]()
 
         def collect(number: int, bad: list[int]) -> list[tuple[int, Entries]] | None:
             diverged.extend(bad)

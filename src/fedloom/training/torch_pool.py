@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from fedloom.training.heap import keep_memory
 from fedloom.training.orphans import end_with
-from fedloom.training.ring import CHUNK, RING, chunk_size
+from fedloom.training.ring import CHUNK, chunk_size, messages_ahead, ring_size
 from fedloom.training.state import Layout
 from fedloom.training.torch_states import train_with_state
 from fedloom.training.torch_sums import Entries, RangeSums, ranges
@@ -45,12 +45,13 @@ class Pool:
         self.room = n_starts, n_sums, n_own
         self.starts, _ = _shared(n_starts, width, torch.float32)
         self.own, _ = _shared(n_own, kept, torch.float32)
-        self.slots, _ = _shared(RING * n_workers * chunk_size(n_params), width + kept, torch.float32)
+        self.slots, _ = _shared(ring_size(n_params) * n_workers * chunk_size(n_params), width + kept, torch.float32)
         self.sums, self._pages_of_sums = _shared(n_sums, width, torch.float64)
         self.ranges = ranges(width, n_workers)
         self.pipes: list[Connection] = []
         self.processes: list[BaseProcess] = []
         self.closed = False
+        self._ahead = messages_ahead(n_params)
         context = multiprocessing.get_context("fork")
         for i, own in enumerate(self.ranges):
             ours, theirs = context.Pipe()
@@ -83,7 +84,7 @@ class Pool:
             while collected < n or min(done.values()) < len(chores):
                 first_open = min(done.values())
                 behind = chores[first_open][0] if first_open < len(chores) else collected
-                for depth in (1, 2):  # one message each first, then one more so that nobody waits for us
+                for depth in range(1, self._ahead + 1):  # one message each first
                     for pipe, waited in awaited.items():
                         more = sum(item.message for item in waited) < depth and sent < min(n, behind + ring)
                         todo = chores[given[pipe] :] if more or not waited else []
@@ -130,11 +131,15 @@ class Pool:
             raise
 
     def take_sums(self, n_sums: int) -> NDArray[np.float64]:
-        """A copy of the first so many. If they are large, their pages go back to the system: the next training has the memory."""
-        found = self.sums[:n_sums].numpy().copy()
-        give_back = getattr(mmap, "MADV_REMOVE", None)
-        if give_back is not None and len(self._pages_of_sums) >= LARGE_SUMS:
-            self._pages_of_sums.madvise(give_back)
+        """A copy of the first so many. If they are large, their pages go back to the system, one after the other: the next
+        training has the memory."""
+        found = np.empty((n_sums, self.sums.shape[1]))
+        bytes_of_one = self.sums.stride(0) * self.sums.itemsize
+        give_back = getattr(mmap, "MADV_REMOVE", None) if len(self._pages_of_sums) >= LARGE_SUMS else None
+        for i, values in enumerate(self.sums[:n_sums].numpy()):
+            found[i] = values
+            if give_back is not None:
+                self._pages_of_sums.madvise(give_back, i * bytes_of_one, bytes_of_one)
         return found
 
     def _send(self, pipe: Connection, tasks: list[list[Call]]) -> None:

@@ -53,14 +53,13 @@ class RangeSums:
                     pieces[target].add_(row[a:b], alpha=weight)
 
     def write(self, out: torch.Tensor) -> None:
-        """Into the same columns of out (M, P), after the last row; averages that no row counts in are zero."""
+        """Into the same columns of out (M, P), after the last row; averages that no row counts in are zero. What is written is
+        forgotten here."""
         mine = out[:, self._low : self._high]
         found = self._tree.sums()
         for target in range(len(out)):
-            if target in found:
-                mine[target] = torch.from_numpy(found[target])
-            else:
-                mine[target] = 0.0
+            sums = found.pop(target, None)
+            mine[target] = 0.0 if sums is None else torch.from_numpy(sums)
 
 
 def ranges(n_columns: int, n: int) -> list[tuple[int, int]]:
