@@ -51,6 +51,7 @@ def test_a_model_that_is_placed_elsewhere_trains_there_to_the_same_bits(name):
 
 def test_large_sums_do_not_stay_in_memory_and_are_the_same_the_next_time(monkeypatch):
     monkeypatch.setattr(torch_pool, "LARGE_SUMS", 0)
+    monkeypatch.setattr(torch_pool, "PIECE_OF_SUMS", mmap.PAGESIZE)  # a sum has several
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(30, 16)).astype(np.float32), rng.integers(0, 3, 30)
     model = models.build("mlp", (16,), 3, seed=0)
@@ -58,9 +59,12 @@ def test_large_sums_do_not_stay_in_memory_and_are_the_same_the_next_time(monkeyp
     task = Task(model=model, x_train=x, y_train=y, x_test=x, y_test=y, parts=parts, batch_size=5)
     zeros, clients = np.zeros(3, dtype=np.int64), np.arange(3)
     jobs = Jobs(start=zeros, client=clients, n_steps=zeros + 2, first_step=zeros, lr_step=zeros)
-    mix = Mix(n_targets=1, target=zeros, job=clients, weight=np.full(3, 1 / 3))
+    mix = Mix(n_targets=2, target=np.array([0, 0, 1]), job=clients, weight=np.array([0.25, 0.75, 1.0]))
     engine = TorchEngine(task, LocalRule(lr=0.1), 1, n_workers=2)
     first = engine.train_average(rows.to_row(model)[None], jobs, mix)
+    assert first.nbytes > 4 * mmap.PAGESIZE
+    alone = TorchEngine(task, LocalRule(lr=0.1), 1, n_workers=1).train_average(rows.to_row(model)[None], jobs, mix)
+    np.testing.assert_array_equal(first, alone)
     assert first.any() and not engine._pool.sums.any()  # pages that are given back are zero
     np.testing.assert_array_equal(engine.train_average(rows.to_row(model)[None], jobs, mix), first)
     engine.close()

@@ -30,6 +30,7 @@ from fedloom.training.torch_trainer import Trainer
 
 Call = tuple[Any, ...]  # the name of a worker's method, and its arguments
 LARGE_SUMS = 1 << 24  # bytes: clearing as many pages again takes some milliseconds
+PIECE_OF_SUMS = 1 << 24  # bytes, whole pages
 
 
 class Pool:
@@ -131,15 +132,19 @@ class Pool:
             raise
 
     def take_sums(self, n_sums: int) -> NDArray[np.float64]:
-        """A copy of the first so many. If they are large, their pages go back to the system, one after the other: the next
+        """A copy of the first so many. If they are large, their pages go back to the system, a piece after the other: the next
         training has the memory."""
         found = np.empty((n_sums, self.sums.shape[1]))
-        bytes_of_one = self.sums.stride(0) * self.sums.itemsize
-        give_back = getattr(mmap, "MADV_REMOVE", None) if len(self._pages_of_sums) >= LARGE_SUMS else None
+        give_back = getattr(mmap, "MADV_REMOVE", None)
+        if give_back is None or len(self._pages_of_sums) < LARGE_SUMS:
+            found[:] = self.sums[:n_sums].numpy()
+            return found
+        size, stride = self.sums.itemsize, self.sums.stride(0)
         for i, values in enumerate(self.sums[:n_sums].numpy()):
-            found[i] = values
-            if give_back is not None:
-                self._pages_of_sums.madvise(give_back, i * bytes_of_one, bytes_of_one)
+            for first in range(0, stride, PIECE_OF_SUMS // size):
+                after = min(first + PIECE_OF_SUMS // size, stride)
+                found[i, first:after] = values[first:after]
+                self._pages_of_sums.madvise(give_back, (i * stride + first) * size, (after - first) * size)
         return found
 
     def _send(self, pipe: Connection, tasks: list[list[Call]]) -> None:
