@@ -8,9 +8,9 @@ the wire beyond them. Targets: median of the seconds between 0.9 and 1.15, bytes
 fewer devices; of disc-100, whose rounds are shorter than two cores need for the letters of a round, with slower computing.
 """
 
+import argparse
 import json
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -58,10 +58,16 @@ def measured_of(name: str, where: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    names = [word for word in sys.argv[1:] if not word.startswith("-")] or list(RUNS)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "names", metavar="METHOD", nargs="*", choices=[[], *RUNS], help=f"by default all of {', '.join(RUNS)}"
+    )
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    names = options.names or list(RUNS)
     with tempfile.TemporaryDirectory() as folder:
         out = {name: measured_of(name, Path(folder) / name) for name in names}
-    if "--json" in sys.argv:
+    if options.json:
         print(json.dumps(out | conditions()))
         return
     for name, line in out.items():

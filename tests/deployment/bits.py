@@ -8,6 +8,7 @@ The deployed model must be the simulator's to the bit where every round waits fo
 fed with the times in the cloud's journal. A method runs on the first of the scenarios that it fits. Prints a line for each.
 """
 
+import argparse
 import sys
 import tempfile
 import time
@@ -105,4 +106,8 @@ def main(names):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "names", metavar="METHOD", nargs="*", help="by default all, some of them with models that are coded"
+    )
+    sys.exit(main(parser.parse_args().names))
