@@ -34,12 +34,15 @@ Watch = Callable[[str], None]
 HALVINGS = 14
 SMALL = 16  # devices up to which the search is repeated from other heads
 KICKS = 36
+REPEATS = 100  # of the whole of it
 TRIES = 2500  # single changes that are counted
 MOST_SETS = 400  # of heads, that are all tried
 MOST_GROUPINGS = 5000  # that are all tried
 BEST = 8  # of them, that are polished
 ROUND_PARTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)  # of an edge round, that are tried as limits where bands are shared
 POLISHED = 2  # of these plans
+BEGUN = 3  # plans of k-means, with different numbers of clusters, that a mix begins with
+BETWEEN = 4  # numbers of clusters that are tried on each side of the best of k-means
 LADDER = 10  # numbers of clusters in the table
 
 
@@ -74,6 +77,8 @@ def optimise(
     check_room(prices.devices)
     sweep = k_means_sweep(prices, rng, lambda k: watch(f"k-means, {k} clusters"))
     objective = objective_of(name, sweep)
+    between = _numbers_between(sweep, objective)
+    sweep += k_means_sweep(prices, rng, lambda k: watch(f"k-means, {k} clusters"), between)
     watch("links")
     search = _Search(reach_of(prices, rng), objective, sweep, rng, watch)
     found = [search.polished(head) for head in search.starts()]
@@ -101,8 +106,8 @@ class _Search:
     def starts(self) -> Iterator[Ints]:
         """Groupings (K,) to polish, by what is asked for."""
         name = self.objective.name
-        ranked = min(self.sweep, key=lambda g: self.objective.key(g.figures))
-        yield ranked.head
+        ranked = sorted(_by_number(self.sweep, self.objective), key=lambda g: self.objective.key(g.figures))
+        yield from (g.head for g in ranked[: BEGUN if name == "mix" else 1])
         if name in ("joules", "bytes"):
             yield from self._head_of(self._frugal(self._bytes_limits() if name == "bytes" else self.limits))
         elif name == "seconds" and self.shared:
@@ -126,7 +131,7 @@ class _Search:
 
     def repeated(self, best: Grouped) -> Grouped:
         """Of a small fleet the search is repeated from groupings near the best."""
-        for turn in range(KICKS if len(best.head) <= SMALL else 0):
+        for turn in range(REPEATS if len(best.head) <= SMALL else 0):
             other = self.polished(
                 self._shaken(best.head) if turn % 3 == 0 else self._by_chance(best.head, turn % 3 == 1)
             )
@@ -334,6 +339,16 @@ class _Search:
         out[stay] = head[stay]
         size = np.bincount(out, minlength=devices.n)
         return out if (size <= devices.capacity)[hosts].all() else head
+
+
+def _numbers_between(sweep: list[Grouped], objective: Objective) -> list[int]:
+    """Numbers of clusters that were not tried: at most BETWEEN on each side of the best, up to the next that was."""
+    tried = sorted({g.figures.clusters for g in sweep})
+    best = tried.index(min(sweep, key=lambda g: objective.key(g.figures)).figures.clusters)
+    found: set[int] = set()
+    for low, high in itertools.pairwise(tried[max(best - 1, 0) : best + 2]):
+        found |= {int(k) for k in np.linspace(low, high, BETWEEN + 2).round()}
+    return sorted(found - set(tried))
 
 
 def _by_number(found: list[Grouped], objective: Objective) -> list[Grouped]:
