@@ -82,3 +82,8 @@ class Devices:
         self._times[clients], self._last_round[clients] = times, edge_round
         self.in_cloud_round[clients] += steps
         return Departure(self.practise(clients, steps), times)
+
+    def repeated(self, clients: Ints, steps: Ints, edge_round: int) -> None:
+        """Clients (m,) have done steps (m,) as in the last cloud round, once in each edge round; edge_round: the last of them."""
+        self.steps[clients] += steps
+        self._last_round[clients] = edge_round

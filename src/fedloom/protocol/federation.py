@@ -19,6 +19,7 @@ from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import TIE, Attendance, Terms
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Federation:
@@ -115,6 +116,17 @@ class Federation:
             self._keep_age(before)
         n_reporting = sum(len(edge.members) > 0 or edge.may_be_empty for edge in self.edges)
         return self.cloud.begin(n_reporting * n_reports_of_each)
+
+    def repeated(self, courses: Sequence[tuple[Ints, Ints, int, Floats]]) -> None:
+        """A cloud round was the last one again. By group: its clients (m,), the steps (m,) that each did, in how many edge rounds,
+        and when it was back from the last (m,)."""
+        most = max(edge.n_rounds for edge in self.edges)
+        for edge, (clients, steps, n_rounds, back_s) in zip(self.edges, courses):
+            edge.n_rounds = most
+            edge.repeated(n_rounds)
+            self.devices.repeated(clients, steps, edge.index)
+            self.roster.repeated(clients, n_rounds, back_s)
+        self.cloud.repeated()
 
     def next_index(self, group: int | None = None) -> int:
         """The running edge round, from 1, that a group (by default: the first) opens next.

@@ -195,12 +195,12 @@ class Held:
         if from_own:
             return self._trained_last(clients, scene, trip)
         if not (self.sending.coding.codes_down or self.altering.reports or self._method.audit):
-            return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
+            return [mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
         senders = sorted({n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]})
         sent = {n: self._show(n, clients, scene) for n in senders}
-        models, which = [_mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
+        models, which = [mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
         for j in np.flatnonzero(~scene.exchange.client_down.carried(clients)).tolist():  # heads have their own models
-            models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
+            models.append(mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
             which[j] = len(models) - 1
         return models, which
 
@@ -436,7 +436,7 @@ def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) ->
     return derive([edge, last], between, edge.steps)
 
 
-def _mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
+def mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
     """One of the mixtures of a scene, of the aggregators' models."""
     parts = [(models[n], weight) for n, weight in scene.mixtures[kind]]
     return combine(parts, [], steps=max(m.steps for m, _ in parts))
