@@ -117,15 +117,14 @@ class Federation:
         n_reporting = sum(len(edge.members) > 0 or edge.may_be_empty for edge in self.edges)
         return self.cloud.begin(n_reporting * n_reports_of_each)
 
-    def repeated(self, courses: Sequence[tuple[Ints, Ints, int, Floats]]) -> None:
-        """A cloud round was the last one again. By group: its clients (m,), the steps (m,) that each did, in how many edge rounds,
-        and when it was back from the last (m,)."""
-        most = max(edge.n_rounds for edge in self.edges)
-        for edge, (clients, steps, n_rounds, back_s) in zip(self.edges, courses):
-            edge.n_rounds = most
-            edge.repeated(n_rounds)
-            self.devices.repeated(clients, steps, edge.index)
-            self.roster.repeated(clients, n_rounds, back_s)
+    def repeated(self, rounds: Sequence[int], clients: Ints, steps: Ints, times: Ints, back_s: Floats) -> None:
+        """A cloud round was the last one again: with so many edge rounds of each group, in which clients (m,) were sent to work
+        `times` (m,), did steps (m,) in all, and were back from the last at back_s (m,)."""
+        most = max([edge.n_rounds for edge in self.edges])
+        for edge, n_rounds in zip(self.edges, rounds):
+            edge.repeated(most, n_rounds)
+        self.devices.repeated(clients, steps, most + times - 1)
+        self.roster.repeated(clients, times, back_s)
         self.cloud.repeated()
 
     def next_index(self, group: int | None = None) -> int:

@@ -76,8 +76,8 @@ class Roster:
         self.busy_until[clients] = np.inf
         return flight
 
-    def repeated(self, clients: Ints, times: int, back_s: Floats) -> None:
-        """Clients (m,) were sent to work so many times, and were back from the last at back_s (m,)."""
+    def repeated(self, clients: Ints, times: Ints, back_s: Floats) -> None:
+        """Clients (m,) were sent to work `times` (m,), and were back from the last at back_s (m,)."""
         self._tickets[clients] += times
         self.busy_until[clients] = back_s
 

@@ -116,8 +116,8 @@ class Tape(NamedTuple):
 
 class Ledger:
     """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64; compute_s and
-    compute_j: of computing. feature_j: joules of all these that collecting features for grouping took. tape: if there is one, what is
-    booked is noted there, too."""
+    compute_j: of computing. feature_j: joules of all these that collecting features for grouping took. tape: if there is one,
+    what is booked is noted there, too."""
 
     def __init__(self) -> None:
         self.compute_s = self.compute_j = self.feature_j = 0.0
