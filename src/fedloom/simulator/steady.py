@@ -3,8 +3,8 @@
 Where nothing changes (everybody is waited for, nobody is drawn, moves or fails, and models are merged by weights that are the
 same every time), the machines do in every cloud round what they did in the one before: the same clients go to work from the
 models of now, the same bills are paid, and what happens is as many seconds apart. To ask them each time takes longer than to
-train a small model. So one cloud round is noted, with all that happened in it (fedloom.simulator.script), and the next ones are written
-down from that: jobs and recipes in the book, bills, the timeline, and the counts of the machines.
+train a small model. So one cloud round is noted, with all that happened in it (fedloom.simulator.script), and the next ones are
+written down from that: jobs and recipes in the book, bills, the timeline, and the counts of the machines.
 
 Times are the same sums as they would be, of the same numbers one after the other. As these are rounded, what happened one after
 the other could change places in a later cloud round: then that one goes its ordinary way, and is noted in its turn.
