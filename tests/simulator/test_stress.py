@@ -22,6 +22,7 @@ from fedloom.pacing import fixed_deadline, lockstep, median_iqr
 from fedloom.protocol import Async, Barrier, Immediate, NoCloud, Rounds, TimeBox
 from fedloom.simulator import Simulation, make_method, scenario
 from fedloom.simulator.driver import Driver
+from fedloom.simulator.steady import Steady
 from small import SMALL
 
 pytestmark = pytest.mark.slow
@@ -33,6 +34,7 @@ class Watched(Driver):
     def __init__(self, *args, **options):
         self.sent, self.merged = 0, set()
         super().__init__(*args, **options)
+        self.steady = Steady(self, None)  # all that happens is to be seen, also what is as in the cloud round before
         foresee = self.clock.foresee
 
         def checked(at_s, happening):

@@ -61,7 +61,7 @@ def snapshot(
 class InRounds:
     """Nothing changes with time."""
 
-    in_time, settings = False, FleetSettings(n_devices=1)  # which nobody fails in
+    in_time, stays, settings = False, False, FleetSettings(n_devices=1)  # which nobody fails in
 
     def tick_at(self, time_s):
         return 0
@@ -75,7 +75,7 @@ class FixedFleet(InRounds):
     """A fleet that goes through given snapshots and stays at the last."""
 
     def __init__(self, *snapshots):
-        self.snapshots = snapshots
+        self.snapshots, self.stays = snapshots, len(snapshots) == 1
 
     moves = "never"
 
@@ -99,7 +99,7 @@ class MovingFleet(InRounds):
 class TimedFleet:
     """A fleet whose clients have the homes `homes[t]` in tick t of `tick_s` seconds, -1: nowhere, and stay at the last."""
 
-    moves, in_time, settings = "tick", True, FleetSettings(n_devices=1)
+    moves, in_time, stays, settings = "tick", True, False, FleetSettings(n_devices=1)
 
     def __init__(self, homes, n_cells, step_s, tick_s=1.0, **links):
         self.tick_s, self.n_cells, self.snapshots = tick_s, n_cells, []

@@ -152,6 +152,11 @@ class Fleet:
         return self.settings.in_time
 
     @property
+    def stays(self) -> bool:
+        """Nothing ever changes: all snapshots are the same."""
+        return not self.in_time and set(self._clocks) == {"never"}
+
+    @property
     def _clocks(self) -> tuple[When, When, When, When]:
         """When devices move, links are drawn, speeds are, and rates that were measured change."""
         redraw = self.settings.redraw

@@ -138,6 +138,16 @@ class Cloud:
             edge.contributed[fresh[edge.aggregators]] = False
         return [CloudMerge(reports, self.merge.weights(reports))]
 
+    def repeated(self) -> None:
+        """All groups were handed their models and have reported, as in the last cloud round, and it was merged."""
+        for edge in self.edges:
+            self.n_orders += 1
+            self.settled[edge.group] = self.n_orders
+            self.n_reports[edge.aggregators] += 1
+            if self.mode.exists:
+                self.fetched[edge.aggregators] = self.version
+        self.version += 1
+
     def woken(self, group: int) -> list[Action]:
         """A group that slept has clients again, and nothing that it could report: it needs an order."""
         return self.mode.idle(self, group)

@@ -82,3 +82,10 @@ class Devices:
         self._times[clients], self._last_round[clients] = times, edge_round
         self.in_cloud_round[clients] += steps
         return Departure(self.practise(clients, steps), times)
+
+    def repeated(self, clients: Ints, steps: Ints, edge_round: Ints) -> None:
+        """Clients (m,) have done steps (m,) in a cloud round like the last, once in an edge round; edge_round (m,): the last."""
+        self.in_cloud_round = np.zeros_like(self.in_cloud_round)
+        self.in_cloud_round[clients] = steps
+        self.steps += self.in_cloud_round
+        self._last_round[clients] = edge_round

@@ -314,6 +314,11 @@ class Edge:
         over = RoundOver(self.group, self.n_rounds)
         return [over, Ready(self.group, at_s)] if self.rounds_left > 0 else [over, self.report(at_s)]
 
+    def repeated(self, before: int, n_rounds: int) -> None:
+        """It has had so many edge rounds after the first `before`, all like those of the last cloud round."""
+        self.begun_at, self.n_rounds = before, before + n_rounds
+        self.index = self.n_rounds - 1
+
     def report(self, at_s: float) -> Report:
         """Of several aggregators on a host only those with news report. A time box is waited for."""
         at_s = max(at_s, self.report_at_s) if np.isfinite(self.report_at_s) else at_s

@@ -19,6 +19,7 @@ from fedloom.protocol.roster import Roster
 from fedloom.protocol.terms import TIE, Attendance, Terms
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 class Federation:
@@ -115,6 +116,16 @@ class Federation:
             self._keep_age(before)
         n_reporting = sum(len(edge.members) > 0 or edge.may_be_empty for edge in self.edges)
         return self.cloud.begin(n_reporting * n_reports_of_each)
+
+    def repeated(self, rounds: Sequence[int], clients: Ints, steps: Ints, times: Ints, back_s: Floats) -> None:
+        """A cloud round was the last one again: with so many edge rounds of each group, in which clients (m,) were sent to work
+        `times` (m,), did steps (m,) in all, and were back from the last at back_s (m,)."""
+        most = max([edge.n_rounds for edge in self.edges])
+        for edge, n_rounds in zip(self.edges, rounds):
+            edge.repeated(most, n_rounds)
+        self.devices.repeated(clients, steps, most + times - 1)
+        self.roster.repeated(clients, times, back_s)
+        self.cloud.repeated()
 
     def next_index(self, group: int | None = None) -> int:
         """The running edge round, from 1, that a group (by default: the first) opens next.

@@ -76,6 +76,11 @@ class Roster:
         self.busy_until[clients] = np.inf
         return flight
 
+    def repeated(self, clients: Ints, times: Ints, back_s: Floats) -> None:
+        """Clients (m,) were sent to work `times` (m,), and were back from the last at back_s (m,)."""
+        self._tickets[clients] += times
+        self.busy_until[clients] = back_s
+
     def take_late(self, group: int, attendance: Attendance, index: int, at_s: float) -> list[Flight]:
         """The late updates that are here and count in the round `index` of a group, taken out of those under way."""
         taken, still_late = [], []

@@ -28,7 +28,8 @@ Ints = NDArray[np.int64]
 
 
 class Backhaul:
-    """Without a cloud nothing is sent, and what is to be sent is there at once."""
+    """Without a cloud nothing is sent, and what is to be sent is there at once. fetch_s, report_s: by group, the seconds that its
+    models took the last time, from the cloud and to it."""
 
     def __init__(
         self,
@@ -50,15 +51,18 @@ class Backhaul:
         self._queued: dict[
             int, tuple[float, float, float]
         ] = {}  # groups whose reports wait: since when, seconds of the upload, and those that it is checked for
+        self.fetch_s: dict[int, float] = {}
+        self.report_s: dict[int, float] = {}
 
     def fetch(self, edge: Edge, scene: Scene) -> float | None:
         """The aggregators of a group get their models from the cloud; returns the seconds it takes. None: in air that is shared,
         and when they are there is told then (Fetched)."""
+        self.fetch_s[edge.group] = 0.0
         if not self._cloud.exists:
             return 0.0
         self._held.hand_down(edge.aggregators)
         way, sent = scene.exchange.cloud_down, self._held.different(edge.aggregators)
-        predicted_s = self._send(way, sent, scene)
+        predicted_s = self.fetch_s[edge.group] = self._send(way, sent, scene)
         if self._on_air(way, sent, self._clock.now_s, Fetched(edge.group)):
             return None
         return self._carrier.takes_s(edge.group, predicted_s)
@@ -67,6 +71,7 @@ class Backhaul:
         """A group sends its models to the cloud; where reports share the air, when all are ready to."""
         cloud = self._cloud
         upload_s = self._send(scene.exchange.cloud_up, action.aggregators, scene) if cloud.exists else 0.0
+        self.report_s[action.group] = upload_s
         checked_s = self._auditing.waits_s(action.aggregators.tolist(), scene)
         topology, mine = self._machines.topology, self._machines.edges[action.group].aggregators
         models = [self._held.post(n) for n in mine.tolist()]
@@ -89,6 +94,10 @@ class Backhaul:
             for i, arrives_s in zip(self._queued, (cloud.uplink(ready_s, up_s) + after_s).tolist()):
                 self._clock.foresee(max(self._clock.now_s, arrives_s), Reporting(i))
             self._queued = {}
+
+    def repeated(self) -> None:
+        """All groups have fetched and reported once more."""
+        self._answered |= self._machines.cloud.settled
 
     def _on_air(self, way: Way, aggregators: Ints, at_s: float, told: Happening, later_s: float = 0.0) -> bool:
         """Send models in the fleet's air if that is shared on the way, and tell when all are there, or so much later; whether it

@@ -187,19 +187,12 @@ class Settlement:
         """Look at these too, after the others; every wave has the jobs that it would have if all others were computed before.
         False, and nothing has changed, if that cannot be so, or rules and states of clients have to be looked at in between."""
         new = unsettled(models, self._level)
-        self._look_at(list(models), new)
-        if all(self._is_plain(model) for model in new):
+        if self._look_at(list(models), new):
             return True
         for model in new:
             del self._level[model]
         del self.looks[-1], self._ends[-1], self._order[len(self._order) - len(new) :]
         return False
-
-    def _is_plain(self, model: Model) -> bool:
-        """Made by weights, of jobs that are all trained in the wave before it."""
-        begun = {self._level.get(start, -1) for dispatch, at, _ in model.jobs for start in dispatch.starts_of(at)}
-        own = model.kept is not None or any(dispatch.own is not None for dispatch, _, _ in model.jobs)
-        return not own and model.rule is None and begun <= {self._level[model] - 1}
 
     @property
     def n_models(self) -> int:
@@ -210,15 +203,20 @@ class Settlement:
     def _last(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    def _look_at(self, models: list[Model], new: list[Model]) -> None:
-        before = self._last
+    def _look_at(self, models: list[Model], new: list[Model]) -> bool:
+        """Whether all new ones are made by weights, of jobs that are all trained in the wave before them."""
+        before, level, plain = self._last, self._level, True
         for model in new:  # dependencies come first
-            after_models = [self._level.get(m, before) for m, _ in model.models]
-            after_jobs = [1 + max(before, self._level.get(s, before)) for s in begun_with(model)]
-            self._level[model] = max([before, *after_models, *after_jobs])
+            begun = begun_with(model)
+            after_models = [level.get(m, before) for m, _ in model.models]
+            after_jobs = [1 + max(before, level.get(s, before)) for s in begun]
+            level[model] = at = max([before, *after_models, *after_jobs])
+            own = model.kept is not None or any(dispatch.own is not None for dispatch, _, _ in model.jobs)
+            plain &= not own and model.rule is None and all(level.get(s, -1) == at - 1 for s in begun)
         self._order += new
         self.looks.append(models)
-        self._ends.append(max((self._level[model] for model in new), default=before))
+        self._ends.append(max([level[model] for model in new], default=before))
+        return plain
 
     def _begin(self) -> None:
         """All looks are known."""

@@ -147,6 +147,15 @@ class Clock:
         """So much later."""
         self.now_s += seconds
 
+    @property
+    def idle(self) -> bool:
+        """Nothing is foreseen."""
+        return not self._foreseen
+
+    def pass_to(self, at_s: float) -> None:
+        """It is so late, and nothing has happened that was foreseen."""
+        self.now_s = at_s
+
     def next(self) -> Happening:
         """What happens next; it is then, or was while time was spent."""
         if not self._foreseen:

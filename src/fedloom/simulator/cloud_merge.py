@@ -36,7 +36,9 @@ class Told:
     def lies(self) -> Mask:
         """(N,) which of them are found to be lies when the cloud merges."""
         sick = self.sick
-        return np.array([sick is not None and update is not None and sick.is_found(update) for update in self.reports])
+        if not sick:  # there is nothing to look up
+            return np.zeros(len(self.reports), dtype=np.bool_)
+        return np.array([update is not None and sick.is_found(update) for update in self.reports])
 
     def believed(self, rule: MergeCloud, reports: Reports, weights: CloudWeights) -> tuple[Reports, CloudWeights]:
         """What the cloud knows, and the weights, without lies."""

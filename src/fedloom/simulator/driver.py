@@ -48,6 +48,7 @@ from fedloom.simulator.clock import (
     Arrival,
     Back,
     Check,
+    Clock,
     Coming,
     Delivered,
     Failed,
@@ -70,6 +71,7 @@ from fedloom.simulator.outages import outages_of
 from fedloom.simulator.regrouping import Regrouping
 from fedloom.simulator.scene import Scene, Scenes, has_moved
 from fedloom.simulator.scores import Scores
+from fedloom.simulator.steady import Steady
 from fedloom.simulator.timeline import Timeline
 from fedloom.simulator.told import state_of
 from fedloom.simulator.trails import Verdict
@@ -151,6 +153,8 @@ class Driver:
         self._scores = Scores(method, self.carrier, self.held, score, scores)
         self._snapshot: Snapshot | None = None  # before the first round
         self.rounds_before = 0  # edge rounds before this cloud round
+        plain = carrier is None and air is None and outages is None and look_every is None and not keep_devices
+        self.steady = Steady(self, self.clock if plain and isinstance(self.clock, Clock) else None)
 
     def cloud_rounds(self, n_rounds: int) -> Iterator[CloudRound]:
         """Yield after every cloud round (a cloud that does not wait: after as many reports as there are groups, or times that),
@@ -159,17 +163,20 @@ class Driver:
         machines, g, over = self.machines, 0, n_rounds == 0
         while not over:
             self.scenes.cloud_round = self.held.cloud_round = g
-            machines.devices.begin_cloud_round()
-            self.deserted = not self._faults.somebody_is_there(self._happen)
-            if not self.deserted:
-                self._begin(g)
-            while machines.cloud.due > 0 and not self.deserted:
-                self._happen()
-                for look in self._looks.due(self.rounds_before):
-                    yield replace(state_of(self, g, look.edge_rounds, look.model), **look.models, between=True)
-            self._looks.forget()
-            if not self.deserted:
-                self._perform(self.method.cloud.finish(machines.cloud))
+            if not self.steady.repeat(g):
+                self.steady.begin(g)
+                machines.devices.begin_cloud_round()
+                self.deserted = not self._faults.somebody_is_there(self._happen)
+                if not self.deserted:
+                    self._begin(g)
+                while machines.cloud.due > 0 and not self.deserted:
+                    self._happen()
+                    for look in self._looks.due(self.rounds_before):
+                        yield replace(state_of(self, g, look.edge_rounds, look.model), **look.models, between=True)
+                self._looks.forget()
+                if not self.deserted:
+                    self._perform(self.method.cloud.finish(machines.cloud))
+                self.steady.end()
             g += 1
             over = self.agenda.is_over(g, n_rounds) or self.deserted
             costs, noise_std = self.ledger.by_aggregator(), self.held.merged_noise(self.scenes.now)
@@ -218,6 +225,7 @@ class Driver:
         """What happens next."""
         machines, happening = self.machines, self.clock.next()
         now_s = self.clock.now_s
+        self.steady.note(happening)
         self._faults.look()
         match happening:
             case Opening(i):
@@ -263,11 +271,13 @@ class Driver:
                 assert_never(happening)
 
     def _tell(self, group: int, event: EdgeEvent) -> None:
+        self.steady.note(event)
         self._perform(self.machines.edges[group].handle(event))
 
     def _perform(self, actions: Sequence[Action]) -> None:
         """Do what the machines answer, one after the other."""
         for action in actions:
+            self.steady.note(action)
             match action:
                 case Ready(i, at_s):
                     self._open(i, at_s)

@@ -170,6 +170,13 @@ class Errands:
                         elsewhere &= n_reached[flight.client] == 1
                     sent.moved[at] = elsewhere
 
+    def repeated(self, sent: Sent) -> None:
+        """Clients were sent to work once more, and all were merged."""
+        self.n_updates += len(sent.client)
+        self._lost_in_a_row = 0
+        if self._keep_timeline:
+            self.timeline.append(sent)
+
     def _trip(self, scene: Scene, clients: Ints, steps: Ints, times: Ints, edge_round: int, idle: Idle | None) -> Trip:
         """What clients (m,) take for steps (m,). Without chance it is the same whenever they are sent, and is kept."""
         sigma = scene.snapshot.jitter_sigma

@@ -195,12 +195,12 @@ class Held:
         if from_own:
             return self._trained_last(clients, scene, trip)
         if not (self.sending.coding.codes_down or self.altering.reports or self._method.audit):
-            return [_mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
+            return [mixture(self.edges, scene, kind) for kind in trip.kinds.tolist()], trip.start
         senders = sorted({n for kind in trip.kinds.tolist() for n, _ in scene.mixtures[kind]})
         sent = {n: self._show(n, clients, scene) for n in senders}
-        models, which = [_mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
+        models, which = [mixture(sent, scene, kind) for kind in trip.kinds.tolist()], trip.start.copy()
         for j in np.flatnonzero(~scene.exchange.client_down.carried(clients)).tolist():  # heads have their own models
-            models.append(_mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
+            models.append(mixture(self.edges, scene, int(trip.kinds[trip.start[j]])))
             which[j] = len(models) - 1
         return models, which
 
@@ -259,7 +259,7 @@ class Held:
         n, flights, old = part.aggregator, part.flights, self.edges[part.aggregator]
         if self.altering.reports and not self._method.cloud.exists:
             self._given[n] = old
-        after = max(f.load.dispatch.most_steps_after(f.at) for f in flights)
+        after = max([f.load.dispatch.most_steps_after(f.at) for f in flights])
         steps = max(old.steps, after)
         self.spending.merged(part.arrivals, part.weights)
         self.trails.merged(part)
@@ -335,9 +335,7 @@ class Held:
     def merge_cloud(self, action: CloudMerge) -> None:
         """The new model of the cloud, and of clusters."""
         told = Told([self._told.get(n) for n in range(len(self.reported))], self.sick, self.altering.reports)
-        rule = self._method.merge_cloud
-        periods = self._world.periods
-        reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
+        rule, reference = self._method.merge_cloud, self._reference()
         reports, weights = told.believed(rule, action.reports, action.weights)
         scores = self._judged(reports, self.reported, told)
         merged = merged_at_cloud(
@@ -355,17 +353,25 @@ class Held:
     def at_cloud(self, reports: Reports, weights: CloudWeights, models: list[Model]) -> Model:
         """What the cloud would make of the aggregators' models (N,)."""
         told = Told([None] * len(models), None)
-        rule, periods = self._method.merge_cloud, self._world.periods
-        reference = self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
+        rule, reference = self._method.merge_cloud, self._reference()
         scores = self._judged(reports, models, told)
         merged = merged_at_cloud(rule, reports, weights, self.model, models, told, reference, scores and scores[1])
         return self.moments.would(CLOUD, self.model, merged)
 
+    def _reference(self) -> Model | None:
+        """What trusted data make of the cloud's model in a cloud round; None if its merge has none."""
+        rule = self._method.merge_cloud
+        if not isinstance(rule, CloudByRows):
+            return None
+        periods = self._world.periods
+        return self.roots.reference(rule, self.model, periods.local_steps * periods.edge_rounds)
+
     def _judged(self, reports: Reports, models: list[Model], told: Told) -> tuple[Model, Model] | None:
         """What the cloud thinks of hosts with these reports, and of the aggregators (N,); None if it does not remember."""
-        rule, before = self._method.merge_cloud, self.standing.before(standing.CLOUD)
+        rule = self._method.merge_cloud
         if not isinstance(rule, CloudByRows) or rule.remember is None:
             return None
+        before = self.standing.before(standing.CLOUD)
         return judged(rule, reports, self.model, models, told, before, self.topology.host)
 
     def clusters_of(
@@ -436,7 +442,7 @@ def _between(edge: Model, last: Model, share_of: Callable[[Row, Row], float]) ->
     return derive([edge, last], between, edge.steps)
 
 
-def _mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
+def mixture(models: Mapping[int, Model] | Sequence[Model], scene: Scene, kind: int) -> Model:
     """One of the mixtures of a scene, of the aggregators' models."""
     parts = [(models[n], weight) for n, weight in scene.mixtures[kind]]
     return combine(parts, [], steps=max(m.steps for m, _ in parts))

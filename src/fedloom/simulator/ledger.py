@@ -107,9 +107,17 @@ class Stretch(Mapping[str, "list[str] | NDArray[np.generic]"]):
         return self._columns
 
 
+class Tape(NamedTuple):
+    """What was booked meanwhile: bills and notes, and seconds and joules of computing."""
+
+    entries: list[Bill | Note]
+    computing: list[tuple[float, float]]
+
+
 class Ledger:
     """Sums so far. airtime_s and energy_j (4 hops, 2 directions) float64; bytes, links and parties (4, 2) int64; compute_s and
-    compute_j: of computing. feature_j: joules of all these that collecting features for grouping took."""
+    compute_j: of computing. feature_j: joules of all these that collecting features for grouping took. tape: if there is one,
+    what is booked is noted there, too."""
 
     def __init__(self) -> None:
         self.compute_s = self.compute_j = self.feature_j = 0.0
@@ -120,6 +128,7 @@ class Ledger:
         self._entries: list[
             Bill | Note | Stretch
         ] = []  # those that are not added up yet; a stretch ends where it stands
+        self.tape: Tape | None = None
 
     @property
     def airtime_s(self) -> NDArray[np.float64]:
@@ -149,6 +158,8 @@ class Ledger:
     def pay(self, entries: Sequence[Bill | Note]) -> None:
         """Book messages, and note what belongs to whom."""
         self._entries += entries
+        if self.tape is not None:
+            self.tape.entries.extend(entries)
         if len(self._entries) >= KEPT:
             self._add_up()
 
@@ -156,6 +167,14 @@ class Ledger:
         """Book device seconds of computing (summed over devices) and their energy."""
         self.compute_s += seconds
         self.compute_j += joules
+        if self.tape is not None:
+            self.tape.computing.append((seconds, joules))
+
+    def play(self, tape: Tape) -> None:
+        """Book all of it once more."""
+        for seconds, joules in tape.computing:
+            self.compute(seconds, joules)
+        self.pay(tape.entries)
 
     def _add_up(self) -> None:
         entries, self._entries = self._entries, []

@@ -55,8 +55,10 @@ class States:
 
     def slowed(self, old: Model, merged: Model, arrivals: Arrivals) -> Model:
         """The merged model of an aggregator, with shared states that have moved by the share of its samples that was merged."""
+        if self.layout is None:
+            return merged
         share = float(arrivals.n_samples.sum()) / arrivals.total if arrivals.total else 1.0
-        recipe = None if self.layout is None else self.layout.by_share(share)
+        recipe = self.layout.by_share(share)
         return merged if recipe is None else derive([old, merged], recipe, merged.steps)
 
     def _own(self, client: int, start: Model) -> Model:

@@ -49,6 +49,25 @@ class Sent:
     moved: NDArray[np.bool_]
     times: Ints
 
+    def again(self, cloud_round: int, edge_round: int, start_s: float, arrival_s: Floats, merged_s: float) -> "Sent":
+        """The same clients at a later time, all of them merged where they were."""
+        return Sent(
+            cloud_round=cloud_round,
+            edge_round=edge_round,
+            client=self.client,
+            aggregator=self.aggregator,
+            start_s=start_s,
+            fetch_s=self.fetch_s,
+            compute_s=self.compute_s,
+            upload_s=self.upload_s,
+            arrival_s=arrival_s,
+            merged_s=np.full(len(self.client), merged_s),
+            merged_at=self.merged_at,
+            late=self.late,
+            moved=self.moved,
+            times=self.times,
+        )
+
 
 COLUMNS = tuple(field.name for field in fields(Sent) if field.name != "times")  # of the table, in its order
 TYPES: dict[str, Any] = dict.fromkeys(("cloud_round", "edge_round", "client", "aggregator", "merged_at"), np.int64)

@@ -26,35 +26,34 @@ def _walk(roots: "Iterable[Model]", known: "Container[Model]" = (), states: bool
         if root in seen or root in known:
             continue
         seen.add(root)
-        stack = [(root, _parts(root, states))]
+        stack = [(root, iter(_parts(root, states)))]
         while stack:
             model, parts = stack[-1]
             for part in parts:
                 if part not in seen and part not in known:
                     seen.add(part)
-                    stack.append((part, _parts(part, states)))
+                    stack.append((part, iter(_parts(part, states))))
                     break
             else:
                 stack.pop()
                 yield model
 
 
-def _parts(model: "Model", states: bool) -> "Iterator[Model]":
-    if not model.settled:
-        for part, _ in model.models:
-            yield part
-        yield from begun_with(model, states)
+def _parts(model: "Model", states: bool) -> "list[Model]":
+    return [] if model.settled else [*(part for part, _ in model.models), *begun_with(model, states)]
 
 
-def begun_with(model: "Model", states: bool = True) -> "Iterator[Model]":
+def begun_with(model: "Model", states: bool = True) -> "list[Model]":
     """What the jobs begin with that a model is made of; states: own states of their clients, too."""
-    for dispatch, at, _ in model.jobs:
-        yield from dispatch.starts_of(at)
-    if model.kept is not None and states:
+    found = [start for dispatch, at, _ in model.jobs for start in dispatch.starts_of(at)]
+    if not states:
+        return found
+    if model.kept is not None:
         dispatch, position = model.kept
-        yield dispatch.starts[dispatch.start[position]]
+        found.append(dispatch.starts[dispatch.start[position]])
         if dispatch.own is not None:
-            yield dispatch.own[position]
-    for dispatch, at, _ in model.jobs if states else []:
+            found.append(dispatch.own[position])
+    for dispatch, at, _ in model.jobs:
         if dispatch.own is not None:
-            yield from (dispatch.own[j] for j in at.tolist())
+            found += [dispatch.own[j] for j in at.tolist()]
+    return found
