@@ -145,7 +145,7 @@ class Held:
     def hand_down(self, aggregators: Ints) -> None:
         """Aggregators get the global model, or that of their cluster, or both in part; what is the same for several on a host is
         sent once."""
-        share = self._method.cloud.cluster_share
+        share, over_backhaul = self._method.cloud.cluster_share, self._over_backhaul
         sent: dict[tuple[int, Model], Model] = {}
         for n in aggregators.tolist():
             model, host = self.model, int(self.topology.host[n])
@@ -153,12 +153,12 @@ class Held:
                 own = self.clusters[int(self.topology.clusters[n])]
                 steps = max(self.model.steps, own.steps)
                 model = combine([(self.model, 1 - share), (own, share)], [], steps=steps)
-            if self._over_backhaul and (host, model) not in sent:
+            if over_backhaul and (host, model) not in sent:
                 sent[host, model] = self.sending.down(HAND_DOWN, host, model)
             self.edges[n] = self._given[n] = sent.get((host, model), model)
-            if self._over_backhaul and self.sending.coding.codes_reports:
+            if over_backhaul and self.sending.coding.codes_reports:
                 self.handed[n] = self.edges[n]
-            if self._over_backhaul and self._method.audit is not None:
+            if over_backhaul and self._method.audit is not None:
                 self.trails.begin(n, self.edges[n])
 
     @property
@@ -285,7 +285,10 @@ class Held:
     def post(self, n: int) -> Model:
         """Aggregator n sends its model to the cloud; what arrives of it. One that has nothing new is not sent, and one that is
         under way not again."""
-        model, _ = self._telling(n)
+        return self._posting(n, self._telling(n)[0])
+
+    def _posting(self, n: int, model: Model) -> Model:
+        """What arrives of what aggregator n tells the cloud."""
         if n not in self.handed or model is self.handed[n]:
             return model
         if n not in self._posted or self._posted[n][0] is not model:
@@ -317,7 +320,8 @@ class Held:
 
     def report(self, n: int, scene: Scene, version: int) -> None:
         """The model of aggregator n reaches the cloud: as it is coded, and with noise, if a head sends it over a noisy link."""
-        posted, (told, update) = self.post(n), self._telling(n)
+        told, update = self._telling(n)
+        posted = self._posting(n, told)
         self._posted.pop(n, None)
         self._out.pop(n, None)
         model, noise_std = posted, 0.0

@@ -112,7 +112,7 @@ class Simulation:
         self._looks_done = 0  # evaluations since the last cloud round
         self._last_row: NDArray[np.float32] | None = None
         self._evaluation_s = 0.0
-        self._so_far = 0, 0  # jobs trained, and updates left out, when the last cloud round was over
+        self._so_far = 0, 0  # batches trained, and updates left out, when the last cloud round was over
         self.costs: list[tuple[int, Mapping[str, list[str] | NDArray[np.generic]]]] = []
         """Of every cloud round (its number first) what it cost, by aggregator, hop and direction; not in a dry run."""
         self.warnings: list[str] = []
@@ -305,9 +305,9 @@ class Simulation:
 
     def _look_for_sick(self, *, may_refuse: bool) -> None:
         """A cloud round in which nobody's model stayed finite is no matter of a few sick clients: the training is at fault."""
-        (trained_before, sick_before), sick = self._so_far, self._sick
-        self._so_far = sum(self.batches), 0 if sick is None else len(sick)
-        nobody = self._so_far[0] == trained_before and self._so_far[1] > sick_before
+        (n_before, sick_before), sick = self._so_far, self._sick
+        self._so_far = len(self.batches), 0 if sick is None else len(sick)
+        nobody = self._so_far[1] > sick_before and not any(self.batches[n_before:])
         if nobody and may_refuse and sick is not None:
             raise NotFinite(sorted({k for _, k, *_ in sick.table}), self.rule.lr)
 
