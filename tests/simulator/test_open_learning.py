@@ -116,7 +116,10 @@ def test_a_loss_of_ones_own_is_minimised():
     ("optimiser", "step"),
     [
         ({"kind": "SGD"}, lambda p: torch.optim.SGD(p, lr=0.01)),
-        ({"kind": "Adam", "options": {"betas": [0.8, 0.9]}}, lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.9))),
+        (  # with an eps that rounding errors of gradients near 0 are not divided by
+            {"kind": "Adam", "options": {"betas": [0.8, 0.9], "eps": 1e-4}},
+            lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.9), eps=1e-4),
+        ),
         ({"kind": "AdamW", "options": {"amsgrad": True}}, lambda p: torch.optim.AdamW(p, lr=0.01, amsgrad=True)),
     ],
 )
