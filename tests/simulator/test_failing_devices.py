@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 
+from fedloom.fleet import fleet as fleet_module
 from fedloom.methods import METHODS
-from fedloom.simulator import Scenario, Simulation, make_method
+from fedloom.simulator import Scenario, Simulation, make_method, scenario
 from fedloom.simulator.timeline import table
 from small import for_method
 
@@ -261,3 +262,57 @@ def test_a_run_in_which_every_message_is_lost_ends_with_a_word():
     """Half of the packets are lost, and none is sent again: no model of several packets ever arrives."""
     with pytest.raises(ValueError, match=r"no update arrives any more: the last .* were lost \(packets\)"):
         run("feduc_r", {"loss": {"packet": 0.5, "packet_bytes": 50, "tries": 1}}, 3, 2.0)
+
+
+@pytest.mark.parametrize("method", ["hierfedavg", "fedavg", "hhfl", "csahfl"])
+@pytest.mark.parametrize(
+    ("comes_s", "ends"),
+    [((4, 4), (30, None)), ((501, None), (30, 501)), ((None, None), (5, None))],
+    ids=["before it is empty", "long after", "never"],
+)
+def test_who_comes_into_reach_goes_on_when_the_others_have_gone_for_good(tmp_path, monkeypatch, method, comes_s, ends):
+    """The only device in a cell runs empty after about a minute; two with large batteries come later, or one, or nobody."""
+    monkeypatch.setattr(fleet_module, "MOST_EMPTY_TICKS", 1000)
+    rows = ["time_s,device,x_m,y_m", "0,0,10,0"]
+    for k, at_s in enumerate(comes_s, start=1):
+        rows += [f"0,{k},99999,0"] + ([] if at_s is None else [f"{at_s - 1},{k},99999,0", f"{at_s},{k},10,0"])
+    (tmp_path / "positions.csv").write_text("\n".join(rows) + "\n")
+    fleet = {
+        "n_devices": 3,
+        "cells": {"kind": "explicit", "centres_m": [[0, 0]], "radius_m": 450},
+        "tick_s": 10,
+        "mobility": {"kind": "trace", "file": str(tmp_path / "positions.csv")},
+        "devices": {"battery_j": [8, 1e6, 1e6]},
+        "compute": {"power_w": 3},
+        "battery": {"idle_w": 0.3},
+    }
+    training = {"local_steps": 20, "edge_rounds": 3, "cloud_rounds": 30}
+    made = Simulation(scenario({"fleet": fleet, "training": training}), make_method(method), 0, dry_run=True)
+    for _ in made.rounds():
+        pass
+    cloud_rounds, not_before_s = ends
+    assert made.cloud_rounds_done == cloud_rounds
+    assert any("nobody is left" in sentence for sentence in made.warnings) == (cloud_rounds < 30)
+    if not_before_s is not None:
+        assert made.measures[-1]["time_s"] > not_before_s
+
+
+def test_links_that_are_down_at_first_are_waited_for_by_devices_that_may_fail(tmp_path):
+    rows = [
+        "time_s,device,cell,bit_s",
+        *(f"{at_s},{k},0,{rate}" for k in (0, 1) for at_s, rate in ((0, 0), (100, 1e6))),
+    ]
+    (tmp_path / "rates.csv").write_text("\n".join(rows) + "\n")
+    fleet = {
+        "n_devices": 2,
+        "cells": {"kind": "explicit", "centres_m": [[0, 0]], "radius_m": 450},
+        "mobility": {"kind": "waypoint"},
+        "device_edge": {"up": {"kind": "trace", "file": str(tmp_path / "rates.csv")}},
+        "dropout": {"per_round": 0.01},
+    }
+    made = Simulation(
+        scenario({"fleet": fleet, "training": {"cloud_rounds": 2}}), make_method("hierfedavg"), 0, dry_run=True
+    )
+    for _ in made.rounds():
+        pass
+    assert made.cloud_rounds_done == 2 and made.measures[-1]["time_s"] > 100

@@ -4,6 +4,8 @@ The plan says who heads which devices, where they stand, how many local steps an
 round; the scenario says the rest: data, model, training, links and speeds. device-0 is the first device of the plan.
 """
 
+import csv
+import io
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
@@ -142,8 +144,8 @@ def label_of(text: str, clusters: Clusters | None) -> str:
 
 def roster_lines(planned: Planned) -> str:
     """Which node is which device of the plan, as CSV."""
-    head = planned.clusters.head
-    lines = [
-        f"device-{k},{name},{'device-' + str(head[k]) if head[k] >= 0 else ''}" for k, name in enumerate(planned.ids)
-    ]
-    return "\n".join(["node,id,head", *lines]) + "\n"
+    head, text = planned.clusters.head, io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["node", "id", "head"])
+    rows.writerows([f"device-{k}", name, f"device-{head[k]}" * (head[k] >= 0)] for k, name in enumerate(planned.ids))
+    return text.getvalue()

@@ -214,12 +214,30 @@ class Fleet:
         if self.moves not in ("tick", "never"):  # where they are goes by rounds
             return time_s if not later else first * self.settings.tick_s
         for tick in range(first, first + MOST_EMPTY_TICKS):
-            if (self._place(tick if self.moves == "tick" else 0, tick)[1] >= 0).any():
+            if (self._home_in(tick) >= 0).any():
                 return max(time_s, tick * self.settings.tick_s)
         raise ValueError(
             f"no device is in reach of a cell from {time_s:g} s on, for {MOST_EMPTY_TICKS:,} ticks of "
             f"{self.settings.tick_s:g} s; enlarge radius_m, or let them move where cells are"
         )
+
+    def one_of_s(self, time_s: float, back_s: Array) -> float:
+        """The same of devices that are not up before back_s (K,); infinite if none is in reach of a cell then, for so long."""
+        if self.moves not in ("tick", "never"):
+            return max(time_s, float(back_s.min(initial=np.inf)))
+        if not np.isfinite(back_s).any():
+            return np.inf
+        first = self.tick_at(time_s)
+        for tick in range(first, first + MOST_EMPTY_TICKS):
+            ends_s = (tick + 1) * self.settings.tick_s
+            there_s = np.maximum(back_s, max(time_s, tick * self.settings.tick_s))
+            here = (self._home_in(tick) >= 0) & (there_s < ends_s)
+            if here.any():
+                return float(there_s[here].min())
+        return np.inf
+
+    def _home_in(self, tick: int) -> Homes:
+        return self._place(tick if self.moves == "tick" else 0, tick)[1]
 
     def _place(self, t_move: int, t_rates: int) -> Place:
         """Where devices are, and in which cells."""

@@ -60,7 +60,13 @@ def with_plan(content: Mapping[str, Any], planned: Mapping[str, Any]) -> dict[st
         for key, value in dict(content.get("training") or {}).items()
         if key not in ("local_epochs", "total_steps")
     }
-    periods = {key: planned["training"][key] for key in ("local_steps", "edge_rounds")}
+    own = planned.get("training")
+    if not isinstance(own, Mapping) or not {"local_steps", "edge_rounds"} <= set(own) or "model_bits" not in planned:
+        raise ValueError(
+            "the plan's scenario must have training.local_steps, training.edge_rounds and model_bits, as `fedloom plan` writes "
+            "them; make the plan again"
+        )
+    periods = {key: own[key] for key in ("local_steps", "edge_rounds")}
     return {
         **content,
         "fleet": planned["fleet"],

@@ -45,7 +45,7 @@ class Faults:
         self._method, self._machines, self._scenes = method, machines, scenes
         self._held, self._errands, self._clock, self._perform, self._wake = held, errands, clock, perform, wake
         self.absent = Absent(machines, scenes, held, at_once=not method.cloud.waits)
-        self._everybody = np.flatnonzero(world.fleet.snapshot(0).active)
+        self._fleet = world.fleet
         outages = errands.outages
         self.presence = None if outages is None else Presence(outages, machines, self.absent, clock)
 
@@ -137,18 +137,27 @@ class Faults:
         edges, presence = self._machines.edges, self.presence
         if presence is None or (edges and not self._method.cloud.waits):
             return self._clock.now_s
-        who = self._everybody
-        if edges and self._method.group.when != "cloud-round":
-            base = self._scenes.base
-            who = base.host if base.kind == "head" else np.flatnonzero(base.cover.any(axis=0))
         presence.look()
-        somebody_s = presence.somebody_s(who)
+        when, somebody_s = self._method.group.when, np.inf
+        if edges and when != "cloud-round" and self._scenes.base.kind == "head":
+            somebody_s = presence.somebody_s(self._scenes.base.host)
+        elif self._fleet.in_time and (not edges or when != "once" or self._comes_and_goes()):
+            somebody_s = self._fleet.one_of_s(self._clock.now_s, presence.back_s)
+        elif edges and when != "cloud-round":
+            somebody_s = presence.somebody_s(np.flatnonzero(self._scenes.base.cover.any(axis=0)))
+        else:
+            somebody_s = presence.somebody_s(np.flatnonzero(self._fleet.snapshot(0).active))
         if not edges and not np.isfinite(somebody_s):
             raise ValueError(
-                "no device is ever there, so nobody could train: their availability and batteries never let one be up; "
-                "change fleet.availability or fleet.battery"
+                "no device is ever there, so nobody could train: availability and batteries never let one be up (where devices "
+                "or links change with time: while it is in reach of a cell); change fleet.availability, fleet.battery, or where "
+                "they are"
             )
         return somebody_s
+
+    def _comes_and_goes(self) -> bool:
+        """Whoever is there belongs to a group."""
+        return self._scenes.base.follow or self._scenes.base.kind == "cloud"
 
 
 def _let_go(told: Sequence[tuple[Edge, Gone | SilentAggregators]], apart: Sequence[Flight]) -> Iterator[Flight]:

@@ -35,9 +35,16 @@ class Presence:
         """See who is down now."""
         self.absent, self._back_s = self.outages.down(self._clock.now_s)
         mine = self._machines.roster.group_of >= 0
-        who = np.flatnonzero(mine) if mine.any() else np.arange(len(mine))
+        if self._machines.roster.wander or not mine.any():  # others may come
+            mine[:] = True
+        who = np.flatnonzero(mine)
         somebody_s = self.somebody_s(who)
         self._machines.see_absent(self.absent, somebody_s if somebody_s > self._clock.now_s else -np.inf)
+
+    @property
+    def back_s(self) -> Floats:
+        """(K,) before when each will not be there; now, if it is."""
+        return np.where(self.absent, self._back_s, self._clock.now_s)
 
     def somebody_s(self, who: Ints) -> float:
         """Not before then is one of `who` there; now, if one is."""
