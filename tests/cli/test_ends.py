@@ -209,8 +209,8 @@ def test_max_time_stops_in_the_middle_of_a_round_too(here):
 
 
 def test_a_run_that_was_stopped_by_time_ends_like_one_that_was_not(here):
-    args = ["run", "small.yaml", "--set", "training.cloud_rounds=300", "-q"]
-    for limit in (["--max-time", "0.4s"], ["--max-time", "0.6s", "--resume"], ["--resume"]):
+    args = ["run", "small.yaml", "--set", "training.cloud_rounds=1500", "-q"]
+    for limit in (["--max-time", "0.3s"], ["--max-time", "0.5s", "--resume"], ["--resume"]):
         done = CliRunner().invoke(app, [*args, *limit, "--out", "a"])
         assert done.exit_code == (1 if "--max-time" in limit else 0), done.stderr
     assert CliRunner().invoke(app, [*args, "--out", "b"]).exit_code == 0

@@ -41,7 +41,7 @@ MOST_GROUPINGS = 5000  # that are all tried
 BEST = 8  # of them, that are polished
 ROUND_PARTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)  # of an edge round, that are tried as limits where bands are shared
 POLISHED = 2  # of these plans
-BEGUN = 3  # plans of k-means, with different numbers of clusters, to begin with where few changes help by themselves
+BEGUN = 3  # plans of k-means, with different numbers of clusters, that a mix begins with
 BETWEEN = 4  # numbers of clusters that are tried on each side of the best of k-means
 LADDER = 10  # numbers of clusters in the table
 
@@ -107,8 +107,7 @@ class _Search:
         """Groupings (K,) to polish, by what is asked for."""
         name = self.objective.name
         ranked = sorted(_by_number(self.sweep, self.objective), key=lambda g: self.objective.key(g.figures))
-        rugged = name == "mix" or (name == "seconds" and self.shared)
-        yield from (g.head for g in ranked[: BEGUN if rugged else 1])
+        yield from (g.head for g in ranked[: BEGUN if name == "mix" else 1])
         if name in ("joules", "bytes"):
             yield from self._head_of(self._frugal(self._bytes_limits() if name == "bytes" else self.limits))
         elif name == "seconds" and self.shared:
