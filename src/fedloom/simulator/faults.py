@@ -138,7 +138,7 @@ class Faults:
         if presence is None or (edges and not self._method.cloud.waits):
             return self._clock.now_s
         presence.look()
-        when, somebody_s = self._method.group.when, np.inf
+        when = self._method.group.when
         if edges and when != "cloud-round" and self._scenes.base.kind == "head":
             somebody_s = presence.somebody_s(self._scenes.base.host)
         elif self._fleet.in_time and (not edges or when != "once" or self._comes_and_goes()):
