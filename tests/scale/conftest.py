@@ -1,5 +1,6 @@
 """Ray on this machine, quietly: no statistics, no dashboard, small object stores."""
 
+import gc
 import os
 import warnings
 
@@ -28,14 +29,22 @@ def two_cpus():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ray.init(
-            num_cpus=2,
-            object_store_memory=STORE,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level="error",
-            address="local",
-        )
+        for tries_left in (2, 1, 0):
+            try:
+                ray.init(
+                    num_cpus=2,
+                    object_store_memory=STORE,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level="error",
+                    address="local",
+                )
+                break
+            except Exception as error:  # Ray itself waits for 30 s and no longer, which a busy machine may exceed
+                if "timed out during startup" not in str(error) or not tries_left:
+                    raise
+                ray.shutdown()
+                gc.collect()  # what it leaves behind
     yield ray
     ray.shutdown()
 
