@@ -213,9 +213,10 @@ class Fleet:
         first = self.tick_at(time_s) + later
         if self.moves not in ("tick", "never"):  # where they are goes by rounds
             return time_s if not later else first * self.settings.tick_s
-        for tick in range(first, first + MOST_EMPTY_TICKS):
-            if (self._home_in(tick) >= 0).any():
-                return max(time_s, tick * self.settings.tick_s)
+        from_s = first * self.settings.tick_s if later else time_s
+        found_s = self.one_of_s(from_s, np.full(len(self._home_in(first)), from_s))
+        if np.isfinite(found_s):
+            return found_s
         raise ValueError(
             f"no device is in reach of a cell from {time_s:g} s on, for {MOST_EMPTY_TICKS:,} ticks of "
             f"{self.settings.tick_s:g} s; enlarge radius_m, or let them move where cells are"
