@@ -19,7 +19,7 @@ from fedloom.planning import (
     topology_of,
     turns_of,
 )
-from fedloom.planning.keeping import moved, repaired
+from fedloom.planning.keeping import can_stay, moved, repaired
 from fedloom.simulator import Simulation, make_method, scenario
 
 
@@ -81,7 +81,7 @@ def test_a_new_plan_keeps_as_much_of_the_old_one_as_asked_for():
     gone[[3, 9]] = -1  # new devices
     lost = int(np.unique(old)[0])
     gone[gone == lost] = -1  # whose head is gone
-    head = repaired(prices, gone, np.random.default_rng(1))
+    head = repaired(prices, can_stay(prices, gone), np.random.default_rng(1))
     assert moved(gone, head) == 0 and (head[head] == head).all()
     found = optimise(prices, "seconds", np.random.default_rng(0), ladder=False)
     for n in (0, 4, 40):
@@ -90,3 +90,37 @@ def test_a_new_plan_keeps_as_much_of_the_old_one_as_asked_for():
         size = np.bincount(kept.head, minlength=40)
         assert (size <= prices.devices.capacity).all() and prices.devices.candidate[np.unique(kept.head)].all()
     assert kept.figures == found.best.figures  # everybody may move
+
+
+def test_a_head_with_room_for_fewer_keeps_its_nearest_and_nobody_else_moves():
+    prices = fleet(40, 6)
+    old = optimise(prices, "joules", np.random.default_rng(0), ladder=False).best.head
+    host = int(np.bincount(old).argmax())
+    members = np.flatnonzero(old == host)
+    capacity = prices.devices.capacity.copy()
+    capacity[host] = len(members) - 2
+    fewer = replace(prices, devices=replace(prices.devices, capacity=capacity))
+    found = optimise(fewer, "joules", np.random.default_rng(0), ladder=False)
+    stays, kept = can_stay(fewer, old), kept_plan(fewer, found, old, 0, np.random.default_rng(2))
+    assert (stays == -1).sum() == 2 and moved(stays, kept.head) == 0
+    assert (np.bincount(kept.head, minlength=40) <= capacity).all()
+    at = fewer.at_head(members, np.full(len(members), host))
+    out = stays[members] == -1
+    assert (at.own_j + at.head_j)[out].min() >= (at.own_j + at.head_j)[~out].max()
+
+
+def test_an_old_head_may_be_far_away_in_a_large_fleet():
+    prices = fleet(900, 0)  # more candidates than a list holds
+    old = np.full(900, -1)
+    host = int(np.flatnonzero(prices.devices.candidate)[0])
+    away = np.linalg.norm(prices.devices.position_m - prices.devices.position_m[host], axis=1)
+    old[[host, *np.argsort(away)[-3:]]] = host
+    stays = can_stay(prices, old)
+    assert moved(stays, repaired(prices, stays, np.random.default_rng(1))) == 0
+
+
+def test_where_nobody_has_a_battery_nothing_is_drained():
+    prices = fleet(12, 3)
+    mains = replace(prices, devices=replace(prices.devices, battery_j=np.full(12, np.inf)))
+    found = optimise(mains, "battery", np.random.default_rng(0), ladder=False)
+    assert found.best.figures.battery == 0

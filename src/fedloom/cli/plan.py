@@ -169,7 +169,7 @@ def _work(model_bytes: int, local_steps: int, edge_rounds: int) -> Any:
 class Made(NamedTuple):
     """The plan, by which method (own: it goes by the fleet's capacities and candidates), the plans of k-means, what was asked
     for (None: a method), the best plan for single numbers of clusters, and of which of these k-means found it. run_as: the method
-    that a run of the plan has."""
+    that a run of the plan has. kept: what is left of an earlier plan, in words."""
 
     plan: Any
     method: Any
@@ -179,26 +179,28 @@ class Made(NamedTuple):
     by_number: Any = ()
     by_k_means: frozenset[int] = frozenset()
     run_as: str = "geographic"
+    kept: tuple[str, ...] = ()
 
 
 def _optimised(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], None]) -> Made:
     """The best plan for what is asked for, near an earlier one if that is to be kept."""
     from fedloom._random import stream
-    from fedloom.planning import Prices, kept_plan, optimise, predict, topology_of
+    from fedloom.planning import Prices, can_stay, kept_plan, optimise, predict, topology_of
     from fedloom.simulator import make_method
 
-    devices = fleet.devices
+    devices, words = fleet.devices, ()
     prices = Prices(devices=devices, work=work)
+    old = None if asked.keep is None else _kept(asked.keep, fleet.table)
     found = optimise(prices, asked.figure or "", stream(asked.seed, "plan"), watch)
-    if asked.keep is not None:
+    if old is not None:
         watch("as much as asked for of the earlier plan")
-        old = _kept(asked.keep, fleet.table)
         best = kept_plan(prices, found, old, round(asked.moves * devices.n), stream(asked.seed, "keep"))
         found = replace(found, best=best, by_number=[])
+        words = _kept_words(old, can_stay(prices, old), best.head)
     method = make_method("geographic").with_(name=f"for {asked.figure}")
     plan = predict(devices, method, topology_of(found.best.head, devices), work)
     by_number = tuple(g.figures for g in found.by_number)
-    return Made(plan, method, True, found.sweep, found.objective, by_number, found.by_k_means)
+    return Made(plan, method, True, found.sweep, found.objective, by_number, found.by_k_means, kept=words)
 
 
 def _kept(file: Path, table: Any) -> Any:
@@ -210,6 +212,14 @@ def _kept(file: Path, table: Any) -> Any:
     before = dict(zip(planned.ids, planned.clusters.head))
     heads = [before.get(name, -1) for name in table.ids]
     return np.array([number.get(planned.ids[head], -1) if head >= 0 else -1 for head in heads], dtype=np.int64)
+
+
+def _kept_words(old: Any, stays: Any, head: Any) -> tuple[str, ...]:
+    """How many keep their heads of an earlier plan, old (K,), and how many of them cannot."""
+    before = int((old >= 0).sum())
+    cannot = before - int((stays >= 0).sum())
+    why = f"; of {cannot} others the head may lead no more, or has room for fewer" if cannot else ""
+    return (f"{int(((old >= 0) & (head == old)).sum())} of {before} devices keep the head of the earlier plan{why}",)
 
 
 def _by_method(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], None]) -> Made:
@@ -366,6 +376,7 @@ def _assumptions(fleet: _Fleet, asked: Asked, model_words: str, made: Made) -> l
     said.append(bands_words(fleet.devices.air))
     if model_words:
         said.append(model_words)
+    said += made.kept
     unused = [c for c, value in (("capacity", table.capacity), ("candidate", table.candidate)) if value is not None]
     if unused and not made.own:
         said.append(f"{method.name} takes no account of {' and '.join(unused)}")

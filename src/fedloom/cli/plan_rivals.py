@@ -85,7 +85,9 @@ def _turns_words(table: Any, plan: Any, turns: tuple[Any, ...], rotate: bool, co
     said, battery = [], table.battery_j
     drain = plan.joules if battery is None else plan.joules / battery
     what = "batteries alike" if battery is None else "their batteries"
-    if turns and rotate:
+    if rotate and not drain.max() > 0:
+        said.append("heads do not take turns: no battery is drained")
+    elif turns and rotate:
         many = sum(len(one.leaders) > 1 for one in turns)
         said.append(
             f"heads take turns in {many} of {len(turns)} clusters: with {what} the first is empty "

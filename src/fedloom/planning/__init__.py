@@ -9,7 +9,7 @@ from fedloom.planning.by_method import make_plan
 from fedloom.planning.costs import Costs, Prices, Work, costs_of
 from fedloom.planning.devices import Devices, devices_of, missing_columns
 from fedloom.planning.head_search import heads_by_data_and_distance
-from fedloom.planning.keeping import kept_plan
+from fedloom.planning.keeping import can_stay, kept_plan
 from fedloom.planning.link_budget import WeakLink, lonely_devices, weak_links
 from fedloom.planning.objectives import OBJECTIVES, Figures, Objective, figures_of
 from fedloom.planning.optimise import Optimised, optimise
@@ -40,6 +40,7 @@ __all__ = [
     "Optimised",
     "optimise",
     "kept_plan",
+    "can_stay",
     "Turns",
     "turns_of",
     "most_drain",

@@ -24,12 +24,12 @@ TRIES = 6000  # single changes that are counted
 
 
 def kept_plan(prices: Prices, found: Optimised, old: Ints, n_moves: int, rng: np.random.Generator) -> Grouped:
-    """The best plan in which at most n_moves of the devices with an old head that is still there, old (K,), -1 for none, have
-    another. If the best plan of all moves no more, it is that."""
+    """The best plan in which at most n_moves of the devices that can stay with their old heads, old (K,), -1 for none, have
+    others. If the best plan of all moves no more, it is that."""
+    old = can_stay(prices, old)
     if moved(old, found.best.head) <= n_moves:
         return found.best
-    reach = reach_of(prices, rng)
-    limits = Limits(n_max=max(most_clusters(prices.devices), int((old == np.arange(len(old))).sum())))
+    reach, limits = reach_of(prices, rng), _limits(prices, old)
     head = repaired(prices, old, rng)
     tally, left = Tally(reach, head), TRIES
     key = found.objective.key(tally.figures)
@@ -49,24 +49,39 @@ def kept_plan(prices: Prices, found: Optimised, old: Ints, n_moves: int, rng: np
     return Grouped(tally.head, figures_of(prices, tally.head))
 
 
-def repaired(prices: Prices, old: Ints, rng: np.random.Generator) -> Ints:
-    """(K,): the old heads where they can stay, and heads for everybody else."""
-    own, devices = np.arange(len(old)), prices.devices
-    head = np.where((old >= 0) & (old[np.maximum(old, 0)] == old) & devices.candidate[np.maximum(old, 0)], old, -1)
-    reach = reach_of(prices, rng)
-    limits = Limits(n_max=len(old))
+def repaired(prices: Prices, head: Ints, rng: np.random.Generator) -> Ints:
+    """(K,): heads for everybody who has none. head (K,): those with whom devices can stay, -1 for none."""
+    reach = reach_of(prices, rng, besides=head)
+    limits = _limits(prices, head)
     terms = terms_within(reach, limits)
     fixed = (head >= 0)[:, None] & (reach.index != head[:, None])  # who can stay has one choice
     terms = replace(terms, place=np.where(fixed, np.inf, terms.place))
-    heads = (head == own) & devices.candidate
+    heads = head == np.arange(len(head))
     now = assign(reach, terms, heads)
-    if not now.complete:  # others must become heads, or there is too little room
+    if not now.complete:  # others must become heads
         now = search_heads(reach, limits, heads, terms)
-    if not now.complete:
+    if not now.complete:  # or there is too little room
         now = search_heads(reach, limits, heads)
     return now.head(reach)
 
 
+def can_stay(prices: Prices, old: Ints) -> Ints:
+    """(K,): the old head, -1 for who has none: if it is no head any more, or has room for fewer, those of the least energy."""
+    devices, known = prices.devices, np.maximum(old, 0)
+    head = np.where((old >= 0) & (old[known] == old) & devices.candidate[known], old, -1)
+    at = prices.at_head(np.arange(len(head)), np.maximum(head, 0))
+    joules = at.own_j + at.head_j
+    for host in np.unique(head[head >= 0]).tolist():
+        members = np.setdiff1d(np.flatnonzero(head == host), [host])
+        head[members[np.argsort(joules[members], kind="stable")[devices.capacity[host] - 1 :]]] = -1
+    return head
+
+
+def _limits(prices: Prices, head: Ints) -> Limits:
+    """At most as many clusters as any plan has, or as there were."""
+    return Limits(n_max=max(most_clusters(prices.devices), int((head == np.arange(len(head))).sum())))
+
+
 def moved(old: Ints, head: Ints) -> int:
-    """How many devices with an old head that is there have another."""
+    """How many devices with an old head, old (K,), have another."""
     return int(((old >= 0) & (head != old)).sum())

@@ -32,13 +32,15 @@ SLACK = 1e-12
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Most seconds of a cloud round, most drain of a battery, least and most heads. round_s: most seconds of an edge round where
-    the links of a cluster share a band; then the price is seconds of air."""
+    the links of a cluster share a band; then the price is seconds of air, and band_part what one of a head's band counts beside
+    one of the server's: heads use theirs at the same time."""
 
     n_max: int
     n_min: int = 1
     seconds: float = np.inf
     drain: float = np.inf
     round_s: float = np.inf
+    band_part: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -87,7 +89,7 @@ def terms_within(reach: Reach, limits: Limits) -> Terms:
     if by_air:
         fit &= reach.round_s <= limits.round_s * (1 + SLACK)
         head_fit &= prices.steps_s <= limits.round_s * (1 + SLACK)
-    price = np.where(reach.there, reach.air_s, np.inf) if by_air else reach.joules
+    price = np.where(reach.there, limits.band_part * reach.air_s, np.inf) if by_air else reach.joules
     place = np.where(fit & head_fit[reach.index], price, np.inf)
     place[:, 0] = np.where(reach.there[:, 0] & head_fit, 0.0, np.inf)
     if by_air:
@@ -95,7 +97,9 @@ def terms_within(reach: Reach, limits: Limits) -> Terms:
         return Terms(place=place, opening=prices.cloud_s, load=reach.air_s, budget=budget)
     if not np.isfinite(limits.drain):
         return Terms(place=place, opening=prices.cloud_j)
-    budget = limits.drain * (1 + SLACK) * devices.battery_j - prices.cloud_j - reach.compute_j
+    mains = np.isinf(devices.battery_j)
+    spent_j = limits.drain * (1 + SLACK) * np.where(mains, 0.0, devices.battery_j)
+    budget = np.where(mains, np.inf, spent_j - prices.cloud_j - reach.compute_j)
     return Terms(place=place, opening=prices.cloud_j, load=reach.head_j, budget=budget)
 
 

@@ -40,6 +40,7 @@ MOST_SETS = 400  # of heads, that are all tried
 MOST_GROUPINGS = 5000  # that are all tried
 BEST = 8  # of them, that are polished
 ROUND_PARTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)  # of an edge round, that are tried as limits where bands are shared
+BAND_PARTS = (1.0, 0.1)  # of the server's air, that the air of a head is counted as there
 POLISHED = 2  # of these plans
 BEGUN = 3  # plans of k-means, with different numbers of clusters, that a mix begins with
 BETWEEN = 4  # numbers of clusters that are tried on each side of the best of k-means
@@ -181,8 +182,8 @@ class _Search:
         fast = min(self.sweep, key=lambda g: g.figures.seconds).head if start is None else start
         round_s = float(costs_of(self.reach.prices, np.arange(len(fast)), fast).round_s.max())
         found = []
-        for part in ROUND_PARTS:
-            one = self._within("round_s", part * round_s, limits, [_mask(fast)])
+        for band_part, part in itertools.product(BAND_PARTS, ROUND_PARTS):
+            one = self._within("round_s", part * round_s, replace(limits, band_part=band_part), [_mask(fast)])
             self.watch(f"edge rounds of {part * round_s:.4g} s: {'no' if one is None else int(one.open.sum())} heads")
             found += [] if one is None else [self._grouped(one)]
         return sorted(found, key=lambda g: self.objective.key(g.figures))

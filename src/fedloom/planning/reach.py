@@ -75,11 +75,13 @@ class Reach:
         return (self.prices.cloud_j + self.compute_j) / self.prices.devices.battery_j
 
 
-def reach_of(prices: Prices, rng: np.random.Generator) -> Reach:
-    """Lists for a fleet."""
+def reach_of(prices: Prices, rng: np.random.Generator, besides: Ints | None = None) -> Reach:
+    """Lists for a fleet. besides (K,): one more for each device, -1 for none."""
     devices = prices.devices
     own = np.arange(devices.n)[:, None]
     others = _lists(prices, rng)
+    if besides is not None:
+        others = np.concatenate([others, np.where(besides[:, None] >= 0, besides[:, None], own)], axis=1)
     index = np.concatenate([own, others], axis=1)
     there = np.concatenate([devices.candidate[:, None], _first_times(others) & (others != own)], axis=1)
     at, work = prices.at_head(own, index), prices.work
