@@ -272,7 +272,40 @@ def test_a_fleet_that_is_never_in_reach_again_says_so(monkeypatch):
     }
     fleet = Fleet.from_settings(FleetSettings.model_validate(settings), 0)
     assert fleet.somebody_s(3.0) == 3.0
-    with pytest.raises(
-        ValueError, match="no device is in reach of a cell from 100 s on, for 50 ticks of 10 s; enlarge"
-    ):
-        fleet.somebody_s(100.0)
+    assert fleet.somebody_s(100.0) == np.inf
+
+
+TRACED = {
+    "n_devices": 2,
+    "cells": {"kind": "explicit", "centres_m": [[0, 0]], "radius_m": 10},
+    "placement": {"kind": "coordinates", "positions_m": [[0, 0], [0, 0]]},
+    "device_cloud": {"via": "edge"},
+    "uncovered": "drop",
+}
+
+
+def traced(x_m):
+    """A small scenario of two devices that are at x_m (2, n) metres every 100 s."""
+    times = [100.0 * i for i in range(len(x_m[0]))]
+    mobility = {"kind": "trace", "times_s": [times] * 2, "x_m": x_m, "y_m": [[0.0] * len(times)] * 2}
+    return {
+        "name": "traced",
+        "fleet": {**TRACED, "mobility": mobility},
+        "task": {
+            "dataset": "gaussian",
+            "gaussian": {"n_classes": 2, "n_features": 4, "n_train": 40, "n_test": 20},
+            "model": {"kind": "softmax"},
+        },
+        "training": {"cloud_rounds": 40, "edge_rounds": 5, "local_steps": 100},
+    }
+
+
+def test_a_run_begins_when_the_first_comes_and_ends_when_all_have_left_for_good(monkeypatch):
+    monkeypatch.setattr("fedloom.fleet.fleet.MOST_EMPTY_TICKS", 1000)  # nobody need look so far
+    made = Simulation(scenario(traced([[900, 900, 0, 0, 900]] * 2)), make_method("hierfedavg"), 0, dry_run=True)
+    rounds = [measures for measures in made.rounds() if measures]
+    assert 100 < rounds[1]["time_s"] and 0 < rounds[-1]["cloud_round"] < 40
+    assert any("nobody is left: no device that is waited for comes after" in warning for warning in made.warnings)
+    assert made.federation.world.fleet.somebody_s(1e6) == np.inf
+    with pytest.raises(ValueError, match="no device is in reach of a cell from 0 s on; enlarge radius_m, or let them"):
+        list(Simulation(scenario(traced([[900, 800]] * 2)), make_method("hierfedavg"), 0, dry_run=True).rounds())

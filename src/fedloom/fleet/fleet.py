@@ -33,7 +33,7 @@ from fedloom.fleet.settings.placement import (
 )
 from fedloom.fleet.snapshot import Link, Snapshot
 from fedloom.fleet.speeds import Speeds
-from fedloom.fleet.walks import paths, whereabouts
+from fedloom.fleet.walks import paths, still_from_s, whereabouts
 from fedloom.fleet.whereabouts import Place, read_only
 from fedloom.radio import distances
 
@@ -88,6 +88,8 @@ class Fleet:
         self._survey = propagation.Survey(self._cell_m, self._around)
         start = read_only(position_m, home)
         self._where = whereabouts(settings, seed, start, self._cell_m, self._radius_m, self._survey)
+        still_s = max(self._measured.still_from_s, still_from_s(settings))
+        self._still_from = float(np.ceil(still_s / settings.tick_s))  # the first of the ticks that are the same
 
     @classmethod
     def from_settings(cls, settings: FleetSettings, seed: int) -> "Fleet":
@@ -109,7 +111,11 @@ class Fleet:
         ever = Measured(settings.device_edge, len(cell_m)).ever
         in_reach = in_reach if ever is None else in_reach & ever
         active = in_reach.any(axis=0)
-        if (settings.uncovered == "error" and not is_walk(settings.mobility)) or not active.any():
+        if ever is not None and not ever.any():
+            raise ValueError(
+                "all measured rates between devices and cells are 0, so nobody could train; give at least one that is above it"
+            )
+        if not is_walk(settings.mobility) and (settings.uncovered == "error" or not active.any()):
             cells.check_covered(in_reach)
         home = np.full(len(position_m), -1, dtype=np.int64)
         if placed_for is not None and settings.homes == "even":
@@ -208,29 +214,21 @@ class Fleet:
         return self._place(t, t if self.moves == "tick" else 0)[1]
 
     def somebody_s(self, time_s: float, *, later: bool = False) -> float:
-        """When a device takes part: time_s itself, or the start of the first tick after it in which one does. later: of a later
-        tick in any case."""
+        """When a device takes part: time_s itself, or the start of the first tick after it in which one does, infinite if none
+        does for MOST_EMPTY_TICKS. later: of a later tick in any case."""
         first = self.tick_at(time_s) + later
-        if self.moves not in ("tick", "never"):  # where they are goes by rounds
-            return time_s if not later else first * self.settings.tick_s
         from_s = first * self.settings.tick_s if later else time_s
-        found_s = self.one_of_s(from_s, np.full(len(self._home_in(first)), from_s))
-        if np.isfinite(found_s):
-            return found_s
-        raise ValueError(
-            f"no device is in reach of a cell from {time_s:g} s on, for {MOST_EMPTY_TICKS:,} ticks of "
-            f"{self.settings.tick_s:g} s; enlarge radius_m, or let them move where cells are"
-        )
+        return self.one_of_s(from_s, np.full(self.n_devices, from_s))
 
     def one_of_s(self, time_s: float, back_s: Array) -> float:
-        """The same of devices that are not up before back_s (K,); infinite if none is in reach of a cell then, for so long."""
-        if self.moves not in ("tick", "never"):
+        """The same of devices that are not up before back_s (K,)."""
+        if self.moves not in ("tick", "never"):  # where they are goes by rounds
             return max(time_s, float(back_s.min(initial=np.inf)))
         if not np.isfinite(back_s).any():
             return np.inf
         first = self.tick_at(time_s)
-        for tick in range(first, first + MOST_EMPTY_TICKS):
-            ends_s = (tick + 1) * self.settings.tick_s
+        for tick in range(first, int(min(first + MOST_EMPTY_TICKS, max(first, self._still_from) + 1))):
+            ends_s = (tick + 1) * self.settings.tick_s if tick < self._still_from else np.inf
             there_s = np.maximum(back_s, max(time_s, tick * self.settings.tick_s))
             here = (self._home_in(tick) >= 0) & (there_s < ends_s)
             if here.any():

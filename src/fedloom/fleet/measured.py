@@ -15,13 +15,15 @@ Homes = NDArray[np.int64]
 
 
 class Measured:
-    """up, down: bit/s (N, K) at a time, of a hop that was measured, else None. in_time: they change. ever (N, K): links that are
-    not down all the time; None if nothing was measured."""
+    """up, down: bit/s (N, K) at a time, of a hop that was measured, else None. in_time: they change, until still_from_s. ever
+    (N, K): links that are not down all the time; None if nothing was measured."""
 
     def __init__(self, edge: DeviceEdge, n_cells: int) -> None:
         ways = (edge.up, edge.down)
         self._rates = [_rates(way, n_cells) for way in ways]
         self.in_time = any(isinstance(way, TraceLink) for way in ways)
+        times_s = [times for way in ways if isinstance(way, TraceLink) for times in way.times_s if len(times)]
+        self.still_from_s = max((times[-1] for times in times_s), default=0.0)
         self.ever: Mask | None = None
         for way in ways:
             if (ever := _ever(way, n_cells)) is not None:

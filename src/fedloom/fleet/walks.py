@@ -34,6 +34,17 @@ def whereabouts(
     return Walking(walk, position_m, cell_m, radius_m, _badness(settings, survey), _rule(settings))
 
 
+def still_from_s(settings: FleetSettings) -> float:
+    """From when on nobody moves any more, nor changes its cell; infinite if they always may. Moves by rounds do not count."""
+    moves, rule = settings.mobility, settings.handover
+    if moves is None or isinstance(moves, MobilitySettings):
+        return 0.0
+    if not isinstance(moves, TraceMobility):
+        return np.inf
+    last_s = max((times[-1] for times in moves.times_s if len(times)), default=0.0)
+    return last_s if rule is None else last_s + rule.time_to_trigger_s + settings.tick_s
+
+
 def paths(moves: TraceMobility, start_m: Array) -> Paths:
     """Of devices that would be at start_m (K, 2) without a trace."""
     return Paths(moves.times_s, moves.x_m, moves.y_m, start_m)

@@ -166,7 +166,7 @@ class Driver:
             if not self.steady.repeat(g):
                 self.steady.begin(g)
                 machines.devices.begin_cloud_round()
-                self.deserted = not self._faults.somebody_is_there(self._happen)
+                self.deserted = not (self._faults.somebody_is_there(self._happen) and self._vigil.somebody_comes())
                 if not self.deserted:
                     self._begin(g)
                 while machines.cloud.due > 0 and not self.deserted:

@@ -162,7 +162,7 @@ class Simulation:
                 yield self._measure(state) if self._is_due(state) else None
         if self.federation.deserted:
             self._warn(
-                f"nobody is left: all devices that are waited for have gone for good after {self.federation.clock.now_s:.6g} s, "
+                f"nobody is left: no device that is waited for comes after {self.federation.clock.now_s:.6g} s, "
                 f"so the run ended in cloud round {self.cloud_rounds_done} of {self.scenario.training.cloud_rounds}"
             )
         if self._computing.resume is not None:
