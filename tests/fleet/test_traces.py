@@ -94,6 +94,16 @@ def test_a_trace_in_degrees_without_a_table_is_around_its_own_middle(write):
     np.testing.assert_allclose(found.values["y_m"][0], [0.0, 0.0], atol=1e-6)
 
 
+@pytest.mark.parametrize("table, trace", [("x_m,y_m", "lat,lon"), ("lat,lon", "x_m,y_m")])
+def test_a_trace_has_the_coordinates_of_its_table(table, trace, write):
+    made = {
+        "table": write("fleet.csv", f"id,{table}\na,48.0,11.0\nb,48.1,11.1\n"),
+        "mobility": {"kind": "trace", "file": write("trace.csv", f"time_s,device,{trace}\n0,a,48.0,11.0\n")},
+    }
+    with pytest.raises(ValueError, match="nothing says how they lie to each other; give both in (degrees|metres) or both"):
+        FleetSettings.model_validate(made)
+
+
 def test_parquet_is_read_like_csv(tmp_path, write):
     frame = pl.read_csv(write("p.csv", POSITIONS))
     frame.write_parquet(tmp_path / "p.parquet")
@@ -236,7 +246,8 @@ def test_what_is_wrong_with_rates_and_matrices_is_said(write):
     for text, message in [
         (head + "0,0,2,1\n", "line 2, column cell: expected a whole number in 0..1, got '2'"),
         (head + "0,0,0.5,1\n", "column cell: expected a whole number in 0..1, got '0.5'"),
-        (head + "0,0,0,-1\n", "column bit_s: expected bit/s in 0..1e+15, got '-1'"),
+        (head + "0,0,0,-1\n", "column bit_s: expected bit/s in 0.001..1e+15 or 0, got '-1'"),
+        (head + "0,0,0,1e-300\n", "column bit_s: expected bit/s in 0.001..1e+15 or 0, got '1e-300'"),
         ("time_s,device,bit_s\n0,0,1\n", "expected the columns time_s, device, cell, bit_s; got time_s, device, bit_s"),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
@@ -246,7 +257,7 @@ def test_what_is_wrong_with_rates_and_matrices_is_said(write):
         ("device,0,1,2\n0,1,1,1\n", "missing: none of these, too many: 2"),
         ("device,0,1\n0,1,1\n", "expected one line for each device, got 0 of device '1'"),
         ("device,0,1\n0,1,1\n0,1,1\n1,1,1\n", "expected one line for each device, got 2 of device '0'"),
-        ("device,0,1\n0,1,x\n1,1,1\n", "line 2, column 1: expected bit/s in 0..1e+15, got 'x'"),
+        ("device,0,1\n0,1,x\n1,1,1\n", "line 2, column 1: expected bit/s in 0.001..1e+15 or 0, got 'x'"),
     ]:
         with pytest.raises(ValueError, match=re.escape(message)):
             read_matrix(write("bad.csv", text), IDS, IDS)

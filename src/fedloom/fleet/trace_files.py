@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LATEST_S = 1e9
-FASTEST_BIT_S = 1e15
+SLOWEST_BIT_S, FASTEST_BIT_S = 1e-3, 1e15  # of a link that is not down
 SPEEDS = (1e-9, 1e15)
 MEANING = {name: name for name in ("time_s", "device", "cell", "bit_s", "steps_per_s", "x_m", "y_m")} | {
     "id": "device",
@@ -51,7 +51,7 @@ RANGES = {
     "y_m": (-FAR_M, FAR_M),
     "latitude": (-90.0, 90.0),
     "longitude": (-180.0, 180.0),
-    "bit_s": (0.0, FASTEST_BIT_S),
+    "bit_s": (SLOWEST_BIT_S, FASTEST_BIT_S),
     "steps_per_s": SPEEDS,
 }
 
@@ -70,14 +70,25 @@ class Traced(NamedTuple):
 
 
 def read_positions(
-    path: str | Path, ids: Sequence[str], origin: tuple[float, float] | None = None, child: Child | None = None
+    path: str | Path,
+    ids: Sequence[str],
+    origin: tuple[float, float] | None = None,
+    child: Child | None = None,
+    *,
+    table: bool = False,
 ) -> Traced:
-    """x_m and y_m of each device. origin: latitude and longitude of (0, 0) m, of the fleet's table; else the middle of the
-    trace."""
+    """x_m and y_m of each device. table: the fleet has one, of the same coordinates; origin: latitude and longitude of its (0, 0) m
+    if they are degrees. Without a table that is the middle of the trace."""
     cells = read_cells(Path(path), MEANING, None, child, POSITIONS)
     in_degrees = "latitude" in cells.header or "longitude" in cells.header
     if in_degrees and ("x_m" in cells.header or "y_m" in cells.header):
         raise Refused(f"{cells.file} has positions in metres and in degrees; leave out one of the two")
+    if table and in_degrees != (origin is not None):
+        units = ("degrees", "metres") if in_degrees else ("metres", "degrees")
+        raise Refused(
+            f"{cells.file} has positions in {units[0]}, and the fleet's table in {units[1]}: nothing says how they lie to each "
+            f"other; give both in {units[0]} or both in {units[1]}"
+        )
     pair = ("latitude", "longitude") if in_degrees else ("x_m", "y_m")
     columns = number_columns(cells, "time_s", *pair)
     points = np.stack([columns[name] for name in pair], axis=1)
@@ -162,12 +173,14 @@ def _numbers(cells: Cells, column: str, what: str, empty: float | None = None) -
     """(L,), each within the range of what it is; empty: what an empty cell stands for."""
     texts, (low, high) = cells.column(column), RANGES[what]
     found = np.array([empty if empty is not None and not text else number(text) for text in texts])
-    bad = ~((found >= low) & (found <= high))
+    bad, also = ~((found >= low) & (found <= high)), ""
+    if what == "bit_s":
+        bad, also = bad & (found != 0), " or 0"  # of a link that is down
     if bad.any():
         at = int(bad.argmax())
         raise Refused(
-            f"{cells.file}, {cells.where[at]}, column {one_line(column, 60)}: expected {UNITS[what]} in {low:g}..{high:g}, got "
-            f"{shown(texts[at])}"
+            f"{cells.file}, {cells.where[at]}, column {one_line(column, 60)}: expected {UNITS[what]} in {low:g}..{high:g}{also}, "
+            f"got {shown(texts[at])}"
         )
     return found
 

@@ -101,7 +101,7 @@ def with_measurements(
     ids = [str(k) for k in range(devices)] if isinstance(devices, int) else devices
 
     def positions(path: str | Path) -> dict[str, Any]:
-        return _of(trace_files.read_positions(path, ids, origin))
+        return _of(trace_files.read_positions(path, ids, origin, table=not isinstance(devices, int)))
 
     def rates(path: str | Path) -> dict[str, Any]:
         return _of(trace_files.read_rates(path, ids, n_cells))
