@@ -326,6 +326,7 @@ def test_a_plan_is_run_by_the_simulator_and_takes_what_it_says(here):
         plan("fleet.csv", "--for", "joules", "--server", "900,0", "--keep", "o/plan.json", "--json", "-q")
     )
     assert again["per_cloud_round"]["for joules"]["joules"] <= said["joules"] * (1 + 1e-9)
+    assert any("devices keep the head of the earlier plan" in note for note in again["notes"])
     with pytest.raises(ValueError, match=r"give a scenario .*, or a plan with --plan"):
         raise CliRunner().invoke(app, ["run", "--dry-run"]).exception
 
@@ -353,8 +354,9 @@ def test_a_wider_band_makes_rounds_shorter_and_must_be_positive(here):
         for hz in ("1e6", "2e7")
     )
     assert wide < narrow
-    with pytest.raises(ValueError, match=r"bandwidth_hz must be .*, got -4"):
-        plan("fleet.csv", "--bandwidth-hz=-4")
+    for option in ("--bandwidth-hz=-4", "--bandwidth-hz=1e300", "--compute-w=inf", "--compute-w=-1"):
+        refused = CliRunner().invoke(app, ["plan", "fleet.csv", option])
+        assert refused.exit_code == 2 and option.partition("=")[0] in refused.output
 
 
 def test_heads_in_the_middle_have_room_if_there_is_some_and_else_are_counted(here):

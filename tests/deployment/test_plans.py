@@ -74,6 +74,25 @@ def test_what_is_no_plan_is_refused(text, tmp_path):
         read_plan(tmp_path / "plan.json")
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"work": {"local_steps": "x", "edge_rounds": 5}}, "is no plan: local_steps: Input should be a valid integer, got 'x'"),
+        ({"scenario": 5}, "is no plan: scenario: Input should be a valid dictionary, got 5; give the plan.json that"),
+        ({"scenario": []}, r"is no plan: scenario: Input should be a valid dictionary, got \[\]; give the plan.json that"),
+    ],
+)
+def test_what_is_wrong_in_a_plan_is_named(plan, tmp_path, change, why):
+    (tmp_path / "plan.json").write_text(json.dumps(json.loads(plan.read_text()) | change))
+    with pytest.raises(Refused, match=why):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_a_plan_that_is_not_there_says_how_to_make_one(tmp_path):
+    with pytest.raises(Refused, match=r"there is no plan .*nowhere.json; make one with `fedloom plan`"):
+        read_plan(tmp_path / "nowhere.json")
+
+
 def test_a_plan_without_heads_is_refused(plan, tmp_path):
     content = json.loads(plan.read_text())
     for line in content["devices"]:

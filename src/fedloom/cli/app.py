@@ -252,7 +252,7 @@ def plan(
             help="ddc: a plan proven to have the least of its objective (metres and data), for a handful of devices.",
         ),
     ] = False,
-    bandwidth_hz: Annotated[float, typer.Option(help="Of every band.")] = 1e6,
+    bandwidth_hz: Annotated[float, typer.Option(min=1e-3, max=1e15, help="Of every band.")] = 1e6,
     sharing: BandSharing = "own",
     server_sharing: ServerSharing = None,
     compute_w: ComputeWatts = 0.0,

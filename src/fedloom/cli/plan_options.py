@@ -14,7 +14,7 @@ BandSharing = Annotated[
 ServerSharing = Annotated[
     str | None, typer.Option(metavar="own|time|equal", help="The same of links with the server [as --sharing].")
 ]
-ComputeWatts = Annotated[float, typer.Option(min=0, help="Watts of a device while it trains.")]
+ComputeWatts = Annotated[float, typer.Option(min=0, max=1e9, help="Watts of a device while it trains.")]
 LeaveOut = Annotated[
     bool, typer.Option("--leave-out", help="Plan without the devices that nothing reaches, and name them.")
 ]

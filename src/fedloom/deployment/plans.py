@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from fedloom._settings import Row, Settings
 from fedloom.gate import files, json_text
 from fedloom.gate.names import folder_name
-from fedloom.gate.words import Refused, shown
+from fedloom.gate.words import Refused, one_line, shown
 from fedloom.grouping import Topology, View
 from fedloom.methods import Grouping, Method
 from fedloom.methods.by_name import make_method
@@ -55,7 +55,11 @@ class Planned(Settings):
 
 def read_plan(path: Path) -> Planned:
     """The plan in a file that `fedloom plan` has written; Refused with what does not fit."""
-    found = json_text.read(files.read_text(path, "a plan, plan.json of `fedloom plan`", MOST_BYTES), str(path))
+    try:
+        text = files.read_text(path, "a plan, plan.json of `fedloom plan`", MOST_BYTES)
+    except FileNotFoundError:
+        raise Refused(f"there is no plan {path}; make one with `fedloom plan`, which writes plan.json") from None
+    found = json_text.read(text, str(path))
     try:
         devices, work = found["devices"], found["work"]
         ids = [str(line["id"]) for line in devices]
@@ -71,6 +75,13 @@ def read_plan(path: Path) -> Planned:
             method=str(found.get("run_as", "")),
             scenario=found.get("scenario"),
         )
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Refused(
+            f"{path} is no plan: {where}: {one_line(first['msg'])}, got {shown(first['input'])}; give the plan.json that "
+            "`fedloom plan` writes"
+        ) from None
     except (KeyError, TypeError, ValueError) as error:
         raise Refused(
             f"{path} is no plan: {type(error).__name__} {error}; give the plan.json that `fedloom plan` writes"

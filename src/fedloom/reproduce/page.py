@@ -186,7 +186,9 @@ def _section(paper: Paper, outcome: Mapping[str, Any]) -> str:
     scale = outcome["scale"]
     made = outcome.get("numbers", 1)
     own = outcome.get("own_data", ())
-    option = f" --own-data {','.join(own)}" if own else ""
+    usual = {item.key: item.n_seeds(scale) for item in paper.items}.get(outcome["item"], outcome["seeds"])
+    option = f" --seeds {outcome['seeds']}" if outcome["seeds"] != usual else ""
+    option += f" --own-data {','.join(own)}" if own else ""
     other = f" The files of {' and '.join(own)} were not the published ones." if own else ""
     old = "" if is_current(outcome) else f" Made with version {made} of the numbers; this is version {NUMBERS}."
     parts = [

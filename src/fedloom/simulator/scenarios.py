@@ -32,7 +32,7 @@ Count = Annotated[
     int, Field(ge=1, le=10**18)
 ]  # of rounds, steps, samples, widths; what would never end, the estimate refuses
 LOCAL_STEPS = 5  # of an edge round, unless the scenario says
-_OF_UNION = re.compile(r"tuple\[|constrained-|(float|int|str)$")  # how pydantic names the parts of a union
+_OF_UNION = re.compile(r"tuple\[|constrained-|(float|int|str|one|each)$")  # how pydantic names the parts of a union
 MOST_PROBLEMS = 20  # listed at once
 MOST_KEY_PARTS = 16  # of a change such as training.lr=0.05
 

@@ -4,11 +4,21 @@ By default every link has a band of its own, as in the papers. A band that is sh
 rates give for their parts of it, never more.
 """
 
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from fedloom._settings import Row, Settings
+
+T = TypeVar("T")
+
+
+def _form(value: Any) -> str:
+    """Which part of `OneOrEach` a value is meant for."""
+    return "each" if isinstance(value, list | tuple) else "one"
+
+
+OneOrEach = Annotated[Annotated[T, Tag("one")] | Annotated[Row[T], Tag("each")], Discriminator(_form)]
 
 
 class Sharing(Settings):
@@ -72,8 +82,8 @@ class AirSettings(Settings):
     """`up` and `down`: of the cells, one for all or one each. `d2d`: between devices. `cloud`: of devices that send to the server
     over a link of their own; `backhaul`: of the edge servers, if their links are radio."""
 
-    up: Sharing | Row[Sharing] = Sharing()
-    down: Downward | Row[Downward] = Downward()
+    up: OneOrEach[Sharing] = Sharing()
+    down: OneOrEach[Downward] = Downward()
     d2d: Peers = Peers()
     cloud: ToServer = ToServer()
     backhaul: ToServer = ToServer()
