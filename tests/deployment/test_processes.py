@@ -141,6 +141,8 @@ def test_ctrl_c_ends_everything_and_it_goes_on_with_resume(tmp_path):
     while session(running.pid):
         assert time.monotonic() < end_s, session(running.pid)
         time.sleep(0.05)
+    twice = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert twice.returncode == 2 and "all holds a federation; go on with it by --resume" in twice.stderr
     again = subprocess.run(
         [*command, "--resume"], cwd=tmp_path, capture_output=True, text=True, timeout=WITHIN_S, check=False
     )

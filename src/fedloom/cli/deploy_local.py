@@ -9,7 +9,7 @@ from rich.live import Live
 from fedloom.cli.deploy_bundles import PORT, Wanted, addresses_of, cast_of, write_bundles
 from fedloom.cli.deploy_table import LOOK_S, asked, table_of
 from fedloom.cli.show import notes, out
-from fedloom.deployment.bundles import Bundle, read_bundle
+from fedloom.deployment.bundles import BUNDLE, Bundle, read_bundle
 from fedloom.deployment.local import Processes, started
 from fedloom.deployment.naming import CLOUD, identity_of
 from fedloom.deployment.roles import LOG, RECORD
@@ -29,6 +29,8 @@ def run_here(folder: Path, wanted: Wanted, *, quiet: bool, shape: bool, resume: 
             )
         watch(folder, bundle, quiet=quiet)
         return
+    if (folder / CLOUD / BUNDLE).exists():
+        raise ValueError(f"{folder} holds a federation; go on with it by --resume, or begin another in another --out")
     if not shape:
         cast = cast_of(wanted)
         watch(folder, write_bundles(folder, wanted, cast, addresses_of(cast, {}, None)), quiet=quiet)

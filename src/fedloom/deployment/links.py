@@ -7,6 +7,7 @@ the garbage collector can hang the end of a process.
 """
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -170,12 +171,13 @@ class GrpcServer:
         server.add_generic_rpc_handlers((_Calls(self._alone, self._stream),))
         pair = [(self._credentials.key, self._credentials.certificate)]
         secure = grpc.ssl_server_credentials(pair, self._credentials.authority, require_client_auth=True)
-        try:
+        with contextlib.suppress(RuntimeError):  # which says what the next line does, at length
             self.port = server.add_secure_port(self._listen, secure)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen at {self._listen}: {error}; is another process there?") from None
         if self.port == 0:
-            raise OSError(f"cannot listen at {self._listen}; is another process there?")
+            raise OSError(
+                f"cannot listen at {self._listen}: another process is there, or it is no address of this machine; end that "
+                "process, or give others with --host and --port of `fedloom deploy init`"
+            )
         await server.start()
         self._server = server
         return self
