@@ -77,9 +77,15 @@ def test_what_is_no_plan_is_refused(text, tmp_path):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"work": {"local_steps": "x", "edge_rounds": 5}}, "is no plan: local_steps: Input should be a valid integer, got 'x'"),
+        (
+            {"work": {"local_steps": "x", "edge_rounds": 5}},
+            "is no plan: local_steps: Input should be a valid integer, got 'x'",
+        ),
         ({"scenario": 5}, "is no plan: scenario: Input should be a valid dictionary, got 5; give the plan.json that"),
-        ({"scenario": []}, r"is no plan: scenario: Input should be a valid dictionary, got \[\]; give the plan.json that"),
+        (
+            {"scenario": []},
+            r"is no plan: scenario: Input should be a valid dictionary, got \[\]; give the plan.json that",
+        ),
     ],
 )
 def test_what_is_wrong_in_a_plan_is_named(plan, tmp_path, change, why):

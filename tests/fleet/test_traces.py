@@ -100,7 +100,9 @@ def test_a_trace_has_the_coordinates_of_its_table(table, trace, write):
         "table": write("fleet.csv", f"id,{table}\na,48.0,11.0\nb,48.1,11.1\n"),
         "mobility": {"kind": "trace", "file": write("trace.csv", f"time_s,device,{trace}\n0,a,48.0,11.0\n")},
     }
-    with pytest.raises(ValueError, match="nothing says how they lie to each other; give both in (degrees|metres) or both"):
+    with pytest.raises(
+        ValueError, match=r"nothing says how they lie to each other; give both in (degrees|metres) or both"
+    ):
         FleetSettings.model_validate(made)
 
 

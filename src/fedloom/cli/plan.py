@@ -188,7 +188,7 @@ def _optimised(fleet: _Fleet, asked: Asked, work: Any, watch: Callable[[str], No
     from fedloom.planning import Prices, can_stay, kept_plan, optimise, predict, topology_of
     from fedloom.simulator import make_method
 
-    devices, words = fleet.devices, ()
+    devices, words = fleet.devices, tuple[str, ...]()
     prices = Prices(devices=devices, work=work)
     old = None if asked.keep is None else _kept(asked.keep, fleet.table)
     found = optimise(prices, asked.figure or "", stream(asked.seed, "plan"), watch)

@@ -77,8 +77,8 @@ def read_positions(
     *,
     table: bool = False,
 ) -> Traced:
-    """x_m and y_m of each device. table: the fleet has one, of the same coordinates; origin: latitude and longitude of its (0, 0) m
-    if they are degrees. Without a table that is the middle of the trace."""
+    """x_m and y_m of each device. table: the fleet has one, of the same coordinates; origin: latitude and longitude of its (0, 0)
+    m if they are degrees. Without a table that is the middle of the trace."""
     cells = read_cells(Path(path), MEANING, None, child, POSITIONS)
     in_degrees = "latitude" in cells.header or "longitude" in cells.header
     if in_degrees and ("x_m" in cells.header or "y_m" in cells.header):
