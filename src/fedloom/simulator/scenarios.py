@@ -189,7 +189,7 @@ class EvaluationSettings(Settings):
     aggregators' models then. models: `global` alone; `edges` (the default): the models of aggregators and clusters too, on the
     whole test set and on the labels of their clients; `devices`: the last model of every device as well. local_samples: test
     samples per client for local accuracy, 0 for none. theory adds what convergence bounds are made of: training loss, step
-    mass, and how far gradients of clients, clusters and all differ, which takes a pass of every client over its data. delta:
+    mass, smoothness, and the noise and mismatch of gradients, which takes a pass of every client over its data. delta:
     for which epsilon is told, where noise protects clients; well below one over the number of clients."""
 
     every: Count | EveryEdgeRounds = 1

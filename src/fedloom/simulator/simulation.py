@@ -25,7 +25,7 @@ from fedloom.simulator.result import Checkpoint, Measures, Place, Result
 from fedloom.simulator.scenarios import EveryEdgeRounds, Scenario
 from fedloom.simulator.setting import make_setting, screened_by
 from fedloom.simulator.sick import Sick
-from fedloom.simulator.theory import theory
+from fedloom.simulator.theory import Theory
 from fedloom.simulator.validation import spare_samples
 from fedloom.simulator.world import CloudRound
 from fedloom.training import rows
@@ -104,6 +104,9 @@ class Simulation:
                 self.world.layout,
                 self._backdoor,
             )
+        self._theory: Theory | None = None
+        if self._evaluation is not None and scenario.evaluation.theory:
+            self._theory = Theory(self._evaluation.engine, self.world.n_samples, scenario.training.lr)
         self.federation = self._new_federation()
         self._computing = self._new_computing()
         self.measures: list[Measures] = []
@@ -335,8 +338,8 @@ class Simulation:
             before = time.perf_counter()
             measures |= self._evaluation.measure(row, state)
             self._evaluation_s += time.perf_counter() - before
-            if self.scenario.evaluation.theory:
-                measures |= theory(self._evaluation.engine, self.world.n_samples, row, self._last_row, state)
+            if self._theory is not None:
+                measures |= self._theory.measure(row, self._last_row, state)
                 self._last_row = row
         measures |= noted(state)
         self.measures.append(measures)
