@@ -1,5 +1,6 @@
 """The items of DDC on made-up runs, their settings, and one item on real, tiny runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,8 @@ from fedloom.reproduce.ddc.published import (
     TABLE_1,
 )
 from fedloom.reproduce.ddc.scoring import SCORINGS
-from fedloom.reproduce.ddc.setups import same_as_alpha
+from fedloom.reproduce.ddc.setups import THEORY, same_as_alpha
+from fedloom.reproduce.ddc.theory import bound_of
 from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN, OTHER_SCALE, spread
 from fedloom.simulator import Simulation
 
@@ -48,6 +50,7 @@ def made_up(last, seed=0, *, n=50, radius_m=40.0, k=4, tv=0.1, clusters=True, n_
         "client": np.arange(n_devices),
         "kind": ["head" if clusters else "cloud"] * n_devices,
         "host": head if clusters else np.zeros(n_devices, dtype=int),
+        "aggregator": head if clusters else np.zeros(n_devices, dtype=int),
         "x_m": away * np.cos(angle),
         "y_m": 10.0 * head + away * np.sin(angle),
     }
@@ -61,7 +64,7 @@ def made_up(last, seed=0, *, n=50, radius_m=40.0, k=4, tv=0.1, clusters=True, n_
         cells={"server_m": [1000.0, 0.0]},
         summary={"topologies": [{"label_distance": {"mean": tv + 1e-4 * seed}}]},
         scenario={},
-        clients={},
+        clients={"n_samples": [10] * n_devices},
         origin={},
     )
 
@@ -259,13 +262,37 @@ def test_the_hard_setting_is_judged_after_ten_rounds():
     assert set(states(ITEMS["hard"].judge(alone)).values()) == {OPEN}  # one seed decides nothing
 
 
+def test_the_bound_is_that_of_what_was_measured():
+    constants = {"smoothness": 2.0, "noise2": 0.5, "mismatch2_client": 3.0, "gradient_norm": 0.5}
+    between = dict(zip(CLUSTERED, (0.1, 0.2, 0.3)))
+    runs = {
+        (setting, m): seeds(0.5, n=10, train_loss=2.0 + between[m], mismatch2_cluster=between[m], **constants)
+        for setting in THEORY
+        for m in CLUSTERED
+    }
+    for same in runs.values():
+        same[:] = [
+            replace(r, metrics=r.metrics.with_columns(train_loss=pl.col("train_loss").fill_null(2.5))) for r in same
+        ]
+    found = bound_of(runs["as published", PROPOSED][0], (1, 2), 20)
+    assert found.b1 == pytest.approx(2 * 2.5 / (0.01 * 20)) and found.b2 == pytest.approx(36 * 0.02**2 * 4 * 0.1)
+    assert found.b3 == pytest.approx(3 * 0.5 / 40) and found.b4 == pytest.approx(48 * 0.02**2 * 3.0)
+    outcome = ITEMS["theory"].judge(runs)
+    check_tables(outcome)
+    assert states(outcome)[
+        "as published: the mean squared gradient is below the bound (bound over it, least of all clusterings)"
+    ]
+    ranked = [c.verdict for c in outcome.claims if "as the training loss" in c.text]
+    assert [v.state for v in ranked] == [HOLDS, HOLDS] and outcome.plots[0].log
+
+
 @pytest.mark.parametrize(("key", "scale"), [(key, scale) for key, item in ITEMS.items() for scale in item.scales])
 def test_settings_are_valid_scenarios(key, scale):
     setups = ITEMS[key].setups(scale)
     for s in setups.values():
         chosen = fl.scenario(s.scenario)
         fl.make_method(s.method)
-        work = chosen.training.local_epochs or chosen.training.local_steps // 19
+        work = chosen.training.local_epochs or max(chosen.training.local_steps // 19, 1)
         rounds = work * chosen.training.edge_rounds * chosen.training.cloud_rounds
         assert rounds in (2, 40, 100, 200, 400)
     assert len({s.key() for s in setups.values()}) == len(setups)

@@ -13,6 +13,7 @@ from fedloom.reproduce import load
 from fedloom.reproduce.ltc.measures import time_saved
 from fedloom.reproduce.ltc.published import ROUNDS_NEEDED, TABLE_6, TABLE_7, TABLE_8, TABLE_9
 from fedloom.reproduce.ltc.setups import METHODS, SMALL
+from fedloom.reproduce.ltc.theory import bound_of
 from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN, OTHER_SCALE
 
 PAPER = load("ltc")
@@ -181,6 +182,26 @@ def test_criteria_are_ordered_in_every_box():
     }
     found = states(ITEMS["table10"].judge(runs))
     assert found[f"{SMALL}, 150: 1.1 is more accurate than 3 at the end (points)"] == FAILS
+
+
+def test_the_bound_is_that_of_what_was_measured():
+    constants = {"smoothness": 2.0, "noise2": 0.25, "mismatch_client_max": 3.0, "gradient_max": 4.0, "rounds_max": 5.0}
+    runs = {}
+    for i, m in enumerate(METHODS):
+        same = seeds(0.5 - 0.01 * i, mismatch_cluster_max=1.0 + i, gradient_norm=0.5 + 0.1 * i, **constants)
+        rest = {"scenario": {"training": {"lr": 0.01, "batch_size": 16}}, "clients": {"n_samples": [100, 33]}}
+        later = [pl.when(pl.col("cloud_round") > 0).then(name).alias(name) for name in ("step_mass", "gradient_norm")]
+        runs["750, 4", m] = [replace(r, metrics=r.metrics.with_columns(later), **rest) for r in same]
+    run = runs["750, 4", "A"][0]
+    losses = run.metrics["train_loss"].to_numpy()
+    gap = np.mean(2 / 7.0 * (losses[:-1] - losses[1:]))
+    floor = 4 / 3 * 16 + 12 * (6 / 4 * 1.0 + (9 + 0.25) / 2)
+    assert bound_of(run) == pytest.approx(gap + floor)
+    outcome = ITEMS["theory"].judge(runs)
+    ranked = [c.verdict.state for c in outcome.claims if "ranks" in c.text]
+    assert ranked == [HOLDS, HOLDS] and outcome.plots[0].log and len(outcome.plots[0].series) == 2 * len(METHODS)
+    far = [c.verdict.measured for c in outcome.claims if "learning rate" in c.text]
+    assert far[0].startswith("0.24")  # 0.01 x 2 x (7 + 5)
 
 
 @pytest.mark.parametrize(("key", "scale"), [(key, scale) for key, item in ITEMS.items() for scale in item.scales])

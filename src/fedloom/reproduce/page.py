@@ -239,6 +239,8 @@ def draw(plot: Plot, path: Path) -> None:
     }
     with matplotlib.rc_context(settings | {"axes.spines.right": False}):
         figure, axes = pyplot.subplots(figsize=(6.4, 3.8), layout="constrained")
+        if plot.log:
+            axes.set_yscale("log")
         if plot.level is not None:
             axes.axhline(plot.level, color="0.6", linewidth=0.8)
         for i, series in enumerate(plot.series):

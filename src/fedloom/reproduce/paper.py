@@ -100,7 +100,8 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """One picture. kind "lines" or "bars" (x counts the groups, which `ticks` name). level: a horizontal line."""
+    """One picture. kind "lines" or "bars" (x counts the groups, which `ticks` name). level: a horizontal line. log: y by
+    powers of ten."""
 
     key: str
     caption: str
@@ -110,6 +111,7 @@ class Plot:
     kind: str = "lines"
     ticks: tuple[str, ...] = ()
     level: float | None = None
+    log: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

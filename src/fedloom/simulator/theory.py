@@ -1,7 +1,7 @@
 """What convergence bounds are made of, measured in a run.
 
-Of the cloud round that led from w to w', with gradients g_i of clients on all their samples, G_i on one mini-batch, g_c of clusters
-and g of everybody, means by samples:
+Of the cloud round that led from w to w', with gradients g_i of clients on all their samples, G_i on one mini-batch, g_c of
+clusters and g of everybody, means by samples:
 
     train_loss                              F(w')
     gradient_norm                           |g(w)|
@@ -12,8 +12,8 @@ and g of everybody, means by samples:
     mismatch2_cluster, mismatch2_client     their squares: eps^2 and the mean of eps_n^2
     step_mass                               mean local steps of a sample's owner
 
-What clients that are in several clusters, or in none, mean for a mismatch is not said: it is left out where some are in several, and
-those without a cluster are not counted.
+A mismatch is of clusters without common clients: where there are some it is left out, and clients without a cluster are not
+counted.
 """
 
 import numpy as np

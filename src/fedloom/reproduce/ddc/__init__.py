@@ -42,7 +42,9 @@ from fedloom.reproduce.ddc.setups import (
     priced,
     search_setups,
     table_2_setups,
+    theory_setups,
 )
+from fedloom.reproduce.ddc.theory import judge_theory
 from fedloom.reproduce.paper import Item, Paper
 
 PAPER = Paper(
@@ -104,6 +106,14 @@ PAPER = Paper(
             published="Algorithm 1 is used throughout; its complexity is given, no times.",
             setups=search_setups,
             judge=judge_search,
+            scales=("paper",),
+        ),
+        Item(
+            key="theory",
+            title="The bound (13) beside runs",
+            published="A bound on the mean squared gradient, smaller for clusters that are each like the whole; no numbers.",
+            setups=theory_setups,
+            judge=judge_theory,
             scales=("paper",),
         ),
         Item(

@@ -1,12 +1,14 @@
 """The experiments of DDC: the settings of every run."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from fedloom.reproduce.ddc.published import (
     ALPHAS,
     CAPACITIES,
     CIFAR,
+    CLUSTERED,
     DATASETS,
     FASHION,
     METHODS,
@@ -19,6 +21,11 @@ from fedloom.reproduce.paper import Setup, Setups
 
 HARD_TAU, HARD_ROUNDS = (1, 10), 40
 HARD_AT = (10, 20, 40)
+THEORY_LR = 0.01
+THEORY: dict[str, dict[str, Any]] = {  # settings in which the bound is looked at
+    "as published": {"tau": TAU},
+    "few classes, seldom": {"tau": HARD_TAU, "concentration": 0.1, "least": 10},
+}
 LONG = 400  # local rounds, if the published 200 are global ones
 FACTORS = (1.0, 0.3, 3.0, 10.0)  # of D_ref
 FULL_S = 900.0  # of the full search on 100 devices, by extrapolation from 22 s on 40
@@ -172,3 +179,14 @@ def hard_setups(scale: str) -> Setups:
     """Few classes per device, rare global averages, 19 mini-batches a round, learning rate 0.05."""
     settings: dict[str, Any] = {"concentration": 0.1, "least": 10, "local_steps": 19, "lr": 0.05}
     return {("hard", m): setup(m, scale, rounds=HARD_ROUNDS, tau=HARD_TAU, **settings) for m in METHODS}
+
+
+def theory_setups(scale: str) -> Setups:
+    """Rounds of single mini-batches, with what bounds are made of, by label (setting, method)."""
+    made = {}
+    for setting, settings in THEORY.items():
+        for m in CLUSTERED:
+            one = setup(m, scale, local_steps=1, lr=THEORY_LR, rounds=ROUNDS, models="global", **settings)
+            evaluation = {**one.scenario["evaluation"], "theory": True}
+            made[setting, m] = replace(one, scenario={**one.scenario, "evaluation": evaluation})
+    return made

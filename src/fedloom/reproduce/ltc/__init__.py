@@ -39,6 +39,7 @@ from fedloom.reproduce.ltc.setups import (
     magnet_setups,
     table_10_setups,
 )
+from fedloom.reproduce.ltc.theory import judge_theory
 from fedloom.reproduce.paper import Item, Paper
 
 FRESH: dict[str, Any] = {"seeds": {"paper": 10}, "first_seed": {"paper": 10}}  # 0 to 2 were seen when choices were made
@@ -83,6 +84,15 @@ PAPER = Paper(
             published="A+, 1.1, 1.2 have clusters closer to all clients, and clients farther from their cluster, than A.",
             setups=lambda scale: accuracy_setups(scale, UNIFORM, ROWS[:1], theory=True),
             judge=table_9,
+            **FRESH,
+        ),
+        Item(
+            key="theory",
+            title="The bound (10) beside runs (paper scale: the first row of Table 6)",
+            published="A bound on the mean squared gradient, smaller for clusters that are each like the whole; no numbers.",
+            setups=lambda scale: accuracy_setups(scale, UNIFORM, ROWS[:1], theory=True),
+            judge=judge_theory,
+            scales=("paper",),
             **FRESH,
         ),
         Item(

@@ -1,0 +1,141 @@
+"""The bound of DDC, (13), beside runs: its constants as the runs have them, whether it covers them, and whether it ranks
+clusterings as they do.
+
+Rounds are single mini-batches, as the analysis counts them. L, sigma^2, eps^2 and the mean of eps_n^2 are the largest of a run;
+F* is put at 0, below which no loss is, which makes the bound larger.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedloom.bounds import DdcBound, ddc_bound
+from fedloom.record.runs import Run
+from fedloom.reproduce import verdicts
+from fedloom.reproduce.ddc.published import CLUSTERED
+from fedloom.reproduce.ddc.setups import THEORY, THEORY_LR
+from fedloom.reproduce.paper import Claim, Outcome, Plot, Runs, Series, Table
+from fedloom.reproduce.theory import last_loss, mean_square, most, pairs_in_order, squares
+from fedloom.reproduce.verdicts import Values, mean, spread
+
+POINTS = 40  # of a line
+MOST = ("smoothness", "noise2", "mismatch2_cluster", "mismatch2_client")  # of which the largest counts
+
+
+def judge_theory(runs: Runs) -> Outcome:
+    """The bound of every clustering in both settings."""
+    claims, rows, series, shown = [], [], [], []
+    for setting, settings in THEORY.items():
+        tau = settings["tau"]
+        bounds = {m: [bound_of(run, tau, rounds_of(run, tau)) for run in runs[setting, m]] for m in CLUSTERED}
+        measured = {m: [mean_square(run) for run in runs[setting, m]] for m in CLUSTERED}
+        lost = {m: [last_loss(run) for run in runs[setting, m]] for m in CLUSTERED}
+        totals = {m: [b.total for b in bounds[m]] for m in CLUSTERED}
+        over = {m: [b / v for b, v in zip(totals[m], measured[m])] for m in CLUSTERED}
+        steps = [THEORY_LR / b.lr_max for m in CLUSTERED for b in bounds[m]]
+        within_lr: Values = [max(steps)]
+        agree = {"mean squared gradient": measured, "training loss at the end": lost}
+        claims += [
+            Claim(
+                text=f"{setting}: the learning rate is within the limit of the analysis (times the limit, the largest)",
+                verdict=verdicts.at_most(within_lr, 1.0),
+                own=True,
+            ),
+            Claim(
+                text=f"{setting}: the mean squared gradient is below the bound (bound over it, least of all clusterings)",
+                verdict=verdicts.at_least(
+                    [min(over[m][i] for m in CLUSTERED) for i in range(len(over[CLUSTERED[0]]))], 1.0
+                ),
+                own=True,
+            ),
+            *(
+                Claim(
+                    text=f"{setting}: the bound ranks the clusterings as the {what} does (pairs out of 3)",
+                    verdict=verdicts.at_least(pairs_in_order(totals, by), 3.0),
+                    own=True,
+                )
+                for what, by in agree.items()
+            ),
+        ]
+        for i, m in enumerate(CLUSTERED):
+            rows.append(_row(f"{setting}, {m}", runs[setting, m], bounds[m], measured[m], lost[m]))
+            if setting == next(iter(THEORY)):
+                series += _lines(m, runs[setting, m], tau, i)
+        shown.append(f"{setting}: bound {mean([v for m in CLUSTERED for v in over[m]]):,.0f} times the measured")
+    columns = (
+        "",
+        "L",
+        "sigma²",
+        "eps²",
+        "mean eps_n²",
+        "B1",
+        "B2",
+        "B3",
+        "B4",
+        "B5",
+        "B6",
+        "bound",
+        "measured",
+        "loss",
+    )
+    table = Table(
+        title="Constants and terms of (13), mean squared gradient and last training loss",
+        columns=columns,
+        rows=tuple(rows),
+    )
+    plot = Plot(
+        key="theory",
+        caption=f"{next(iter(THEORY))}: the bound (dashed) and the mean squared gradient so far against steps; means over seeds.",
+        x_label="local steps",
+        y_label="mean squared gradient",
+        series=tuple(series),
+        log=True,
+    )
+    return Outcome(claims=tuple(claims), tables=(table,), plots=(plot,), ours="; ".join(shown) + ".")
+
+
+def rounds_of(run: Run, tau: tuple[int, int]) -> int:
+    """T, local steps of the run."""
+    return int(run.metrics["cloud_round"][-1]) * tau[1]
+
+
+def bound_of(run: Run, tau: tuple[int, int], rounds: int) -> DdcBound:
+    """(13) with what was measured in a run, for its first so many rounds."""
+    assert run.topology is not None
+    first = run.topology.filter(run.topology["cloud_round"] == run.topology["cloud_round"].min()).sort("client")
+    group = first["aggregator"].to_numpy()
+    cover = np.unique(group)[:, None] == group
+    found = {name: most(run, name) for name in MOST}
+    return ddc_bound(
+        gap=float(run.metrics["train_loss"][0]),
+        lr=THEORY_LR,
+        smoothness=found["smoothness"],
+        tau1=tau[0],
+        tau2=tau[1],
+        rounds=rounds,
+        eps2=found["mismatch2_cluster"],
+        eps2_local=np.full(len(cover), found["mismatch2_client"]),
+        sigma2=found["noise2"],
+        cover=cover,
+        n_samples=np.array(run.clients["n_samples"])[first["client"].to_numpy()],
+    )
+
+
+def _row(name: str, runs: Sequence[Run], bounds: Sequence[DdcBound], measured: Values, lost: Values) -> tuple[str, ...]:
+    constants = [[most(run, column) for run in runs] for column in MOST]
+    terms = [[getattr(b, term) for b in bounds] for term in ("b1", "b2", "b3", "b4", "b5", "b6", "total")]
+    return (name, *(f"{mean(list(values)):.3g}" for values in (*constants, *terms, measured)), spread(lost))
+
+
+def _lines(method: str, runs: Sequence[Run], tau: tuple[int, int], colour: int) -> list[Series]:
+    """What is measured, and the bound for the same number of steps."""
+    mean_of_seeds = np.mean([squares(run) for run in runs], axis=0)
+    done = np.arange(1, len(mean_of_seeds) + 1)
+    at = np.unique(np.geomspace(1, len(done), POINTS).round().astype(int)) - 1
+    so_far = np.cumsum(mean_of_seeds) / done
+    limits = [float(np.mean([bound_of(run, tau, int(done[i]) * tau[1]).total for run in runs])) for i in at]
+    x = tuple(float(done[i] * tau[1]) for i in at)
+    return [
+        Series(label=method, x=x, y=tuple(so_far[at].tolist()), colour=colour),
+        Series(label=f"{method}, bound", x=x, y=tuple(limits), colour=colour, dashed=True),
+    ]
