@@ -1,5 +1,6 @@
 """The items of HHFL on made-up curves with known gains, and their settings."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import fedloom as fl
 from fedloom.record.runs import Run
 from fedloom.reproduce import find_items, load
 from fedloom.reproduce.hhfl.setups import HFL, HHFL, setup
+from fedloom.reproduce.hhfl.theory import lemma_3
 from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN
 
 PAPER = load("hhfl")
@@ -221,6 +223,33 @@ def drifting(value, **options):
             run, "metrics", run.metrics.with_columns(pl.lit(value + 1e-6 * run.seed).alias("edge_drift"))
         )
     return made
+
+
+def test_the_lemma_is_that_of_the_largest_gradient():
+    def run(label, value):
+        symbol, _, n = label
+        training = {"lr": 0.1, "local_steps": n if symbol == "E" else 5, "edge_rounds": n if symbol == "G" else 5}
+        measured = {"edge_drift": value * n, "gradient_max": 2.0}
+        return [
+            replace(
+                r,
+                scenario={"training": training},
+                metrics=r.metrics.with_columns(**{k: pl.lit(v) for k, v in measured.items()}),
+            )
+            for r in seeds(0.8)
+        ]
+
+    def judged(value):
+        return ITEMS["theory"].judge({label: run(label, value) for label in ITEMS["theory"].setups("paper")})
+
+    first = run(("E", HFL, 2), 1.0)[0]
+    polynomial = (5 * 2 + 5 - 2) * ((5 * 2 - 1) + 4 * 4)
+    assert lemma_3(first, "published") == pytest.approx(0.01 / 2 * 2**11 * 4 * polynomial)
+    assert lemma_3(first, "sharp") == pytest.approx(0.01 / 2 * 2**11 * 4 * 81)
+    small, large = states(judged(1e-3)), states(judged(1e9))
+    below = [text for text in small if "is below the lemma" in text]
+    assert len(below) == 4 and {small[t] for t in below} == {HOLDS} and {large[t] for t in below} == {FAILS}
+    assert [large[text] for text in small if "ranks" in text] == [HOLDS] * 4
 
 
 def test_drift_is_larger_without_bridges_and_the_difference_grows():

@@ -49,7 +49,9 @@ from fedloom.reproduce.hhfl.setups import (
     others_setups,
     period_setups,
     sweep_setups,
+    theory_setups,
 )
+from fedloom.reproduce.hhfl.theory import judge_theory
 from fedloom.reproduce.paper import Item, Outcome, Paper, Runs, Setups
 
 Judge = Callable[[Runs], Outcome]
@@ -183,6 +185,14 @@ PAPER = Paper(
             published="Models of HFL's edge servers drift further apart than HHFL's, the more the larger E and G are.",
             setups=drift_setups,
             judge=judge_drift,
+            scales=("paper",),
+        ),
+        Item(
+            key="theory",
+            title="Lemma 3 beside runs: what it allows of the drift",
+            published="A bound on the drift of clients with E, G and H, and with it Theorem 1; no numbers.",
+            setups=theory_setups,
+            judge=judge_theory,
             scales=("paper",),
         ),
         Item(

@@ -32,6 +32,7 @@ LAYOUTS = {  # who holds what: classes of clients in overlaps, and who is there
     RANDOM: (4, 5),  # case 6 is case 5 with more clients in overlaps; here their number is left to chance
 }
 RADIUS_M = 665.0  # with which 15 of 57 clients are in overlaps on average, if they are drawn
+THEORY_CASE = 5
 GROWING = "growing"
 STAGES = ((0, 2, 2), (400, 5, 5), (1600, 10, 10))  # from which step on, E, G
 FIXED = ((2, 2), (5, 5), (10, 10))
@@ -121,6 +122,19 @@ def drift_setups(scale: str) -> Setups:
     """Runs of Figures 12 and 13, by label (symbol, case, method, period)."""
     named = {"E": period_setups(scale, "local_steps"), "G": period_setups(scale, "edge_rounds")}
     return {(symbol, *label): s for symbol, setups in named.items() for label, s in setups.items()}
+
+
+def theory_setups(scale: str) -> Setups:
+    """Runs with what bounds are made of, by label (symbol, method, period)."""
+    made = {}
+    for symbol, name in (("E", "local_steps"), ("G", "edge_rounds")):
+        for n in PERIODS:
+            for m in (HFL, HHFL):
+                options: dict[str, Any] = {name: n}
+                one = setup(THEORY_CASE, m, PERIOD_STEPS[scale], **options)
+                evaluation = {**one.scenario["evaluation"], "theory": True}
+                made[symbol, m, n] = Setup(scenario={**one.scenario, "evaluation": evaluation}, method=m)
+    return made
 
 
 def growing_setups(scale: str) -> Setups:
