@@ -26,7 +26,7 @@ from fedloom.reproduce.ddc.published import (
 )
 from fedloom.reproduce.ddc.scoring import SCORINGS
 from fedloom.reproduce.ddc.setups import THEORY, same_as_alpha
-from fedloom.reproduce.ddc.theory import bound_of
+from fedloom.reproduce.ddc.theory import bound_of, common_of
 from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN, OTHER_SCALE, spread
 from fedloom.simulator import Simulation
 
@@ -274,9 +274,13 @@ def test_the_bound_is_that_of_what_was_measured():
         same[:] = [
             replace(r, metrics=r.metrics.with_columns(train_loss=pl.col("train_loss").fill_null(2.5))) for r in same
         ]
-    found = bound_of(runs["as published", PROPOSED][0], (1, 2), 20)
-    assert found.b1 == pytest.approx(2 * 2.5 / (0.01 * 20)) and found.b2 == pytest.approx(36 * 0.02**2 * 4 * 0.1)
-    assert found.b3 == pytest.approx(3 * 0.5 / 40) and found.b4 == pytest.approx(48 * 0.02**2 * 3.0)
+    common = common_of([runs["as published", m][0] for m in CLUSTERED])
+    assert common == pytest.approx((2.0, 0.5, 3.3))
+    found = bound_of(runs["as published", PROPOSED][0], common, (1, 2), 20)
+    assert found.b1 == pytest.approx(2 * 2.5 / (0.01 * 20)) and found.b2 == pytest.approx(
+        36 * 0.02**2 * 4 * 3.3 * 0.1 / 3.1
+    )
+    assert found.b3 == pytest.approx(3 * 0.5 / 40) and found.b4 == pytest.approx(48 * 0.02**2 * 3.3 * 3.0 / 3.1)
     outcome = ITEMS["theory"].judge(runs)
     check_tables(outcome)
     assert states(outcome)[

@@ -2,7 +2,8 @@
 whether it ranks the clusterings as they do.
 
 L, G, eta, eps_ic and eps_cg are the largest of a run; eta is the root of the mean squared noise of mini-batches. The limit of the
-learning rate that is looked at is 1 / (L (h_max + 5)), the widest of three.
+learning rate that is looked at is 1 / (L (h_max + 5)), the widest of three. Gradients grow while a model learns its first, and so
+do these constants: where the order of bounds is that of gradients, this may be all there is to it.
 """
 
 import math
