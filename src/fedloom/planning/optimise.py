@@ -10,7 +10,7 @@ K devices.
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,6 +41,8 @@ MOST_GROUPINGS = 5000  # that are all tried
 BEST = 8  # of them, that are polished
 ROUND_PARTS = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0)  # of an edge round, that are tried as limits where bands are shared
 BAND_PARTS = (1.0, 0.1)  # of the server's air, that the air of a head is counted as there
+AIR_LIMITS = tuple(itertools.product(BAND_PARTS, ROUND_PARTS))
+FEW_LIMITS = tuple((BAND_PARTS[-1], part) for part in (0.5, 1.0, 1.4))  # that are tried for every number of clusters
 POLISHED = 2  # of these plans
 BEGUN = 3  # plans of k-means, with different numbers of clusters, that a mix begins with
 BETWEEN = 4  # numbers of clusters that are tried on each side of the best of k-means
@@ -150,7 +152,7 @@ class _Search:
             limits = replace(self.limits, n_min=k, n_max=k)
             start = _mask(near.head)
             if self.objective.name == "seconds" and self.shared:
-                yield from self._of_little_air(limits, near.head)[:1]
+                yield from self._of_little_air(limits, near.head, FEW_LIMITS)[:1]
                 continue
             if self.objective.name in ("seconds", "battery"):
                 which = "seconds" if self.objective.name == "seconds" else "drain"
@@ -176,13 +178,15 @@ class _Search:
             best = found if found.total < best.total else best
         return best
 
-    def _of_little_air(self, limits: Limits, start: Ints | None = None) -> list[Grouped]:
+    def _of_little_air(
+        self, limits: Limits, start: Ints | None = None, tried: Sequence[tuple[float, float]] = AIR_LIMITS
+    ) -> list[Grouped]:
         """Where bands are shared: of least air within several limits of an edge round, around that of the fastest plan of
-        k-means; the best first. start (K,): heads to begin with, if not those."""
+        k-means; the best first. start (K,): heads to begin with, if not those. tried: parts of air and of the round."""
         fast = min(self.sweep, key=lambda g: g.figures.seconds).head if start is None else start
         round_s = float(costs_of(self.reach.prices, np.arange(len(fast)), fast).round_s.max())
         found = []
-        for band_part, part in itertools.product(BAND_PARTS, ROUND_PARTS):
+        for band_part, part in tried:
             one = self._within("round_s", part * round_s, replace(limits, band_part=band_part), [_mask(fast)])
             self.watch(f"edge rounds of {part * round_s:.4g} s: {'no' if one is None else int(one.open.sum())} heads")
             found += [] if one is None else [self._grouped(one)]
