@@ -17,7 +17,7 @@ from fedloom.reproduce.overview import (
     write_overview,
 )
 from fedloom.reproduce.page import read_outcomes, write_page
-from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN
+from fedloom.reproduce.verdicts import BUILT, FAILS, FEW, HOLDS, OPEN
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -71,6 +71,8 @@ def test_what_it_comes_to():
     assert comes_to(claims(9, 0, HOLDS) + claims(0, 3, FAILS)) == IN_SIGN
     assert comes_to(claims(4, 3, HOLDS) + claims(5, 0, FAILS)) == NOT_CONFIRMED
     assert comes_to(claims(4, 0, HOLDS) + claims(5, 0, OPEN)) == NOT_CONFIRMED
+    assert comes_to(claims(4, 0, HOLDS) + claims(5, 0, FEW)) == NOT_TESTED
+    assert comes_to(claims(5, 0, HOLDS) + claims(5, 0, FEW)) == NO_SIZES
     not_counted = [claim | {"own": True} for claim in claims(5, 5, HOLDS)] + claims(3, 0, BUILT)
     assert comes_to(not_counted) == NOT_TESTED
 

@@ -6,6 +6,7 @@ from fedloom.reproduce.paper import Claim
 from fedloom.reproduce.verdicts import (
     BUILT,
     FAILS,
+    FEW,
     HOLDS,
     OPEN,
     OTHER_SCALE,
@@ -81,9 +82,11 @@ def test_numbers_are_shown_with_digits_that_matter():
 def test_what_counts_depends_on_the_scale_and_on_what_could_have_come_out():
     bad = Verdict(FAILS, "1", 3)
     figure = Claim(text="83 %", verdict=bad, absolute=True)
-    assert figure.at("laptop").verdict == Verdict(OTHER_SCALE, "1", 3)
-    assert figure.at("paper").verdict == bad
+    assert figure.at("laptop", 3).verdict == Verdict(OTHER_SCALE, "1", 3)
+    assert figure.at("paper", 3).verdict == bad
     good = Verdict(HOLDS, "1", 3)
-    assert Claim(text="75 links", verdict=good, because="of the layout").at("paper").verdict.state == BUILT
-    assert Claim(text="76 links", verdict=bad, because="of the layout").at("paper").verdict == bad  # then it is not
-    assert Claim(text="an order", verdict=bad).at("laptop").verdict == bad
+    assert Claim(text="75 links", verdict=good, because="of the layout").at("paper", 3).verdict.state == BUILT
+    assert Claim(text="76 links", verdict=bad, because="of the layout").at("paper", 3).verdict == bad  # then it is not
+    assert Claim(text="an order", verdict=bad).at("laptop", 3).verdict == bad
+    unsure = Claim(text="an order", verdict=Verdict(OPEN, "1", 1))
+    assert [unsure.at("paper", n).verdict.state for n in (1, 2, 3)] == [FEW, FEW, OPEN]

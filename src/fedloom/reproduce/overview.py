@@ -9,7 +9,7 @@ from fedloom.record.files import write_whole
 from fedloom.reproduce.paper import LAPTOP, Paper, Plot, Series
 from fedloom.reproduce.paper import PAPER as PUBLISHED
 from fedloom.reproduce.tally import counted_as, is_current, tally
-from fedloom.reproduce.verdicts import FAILS, HOLDS, OPEN
+from fedloom.reproduce.verdicts import FAILS, FEW, HOLDS, OPEN
 
 CONFIRMED, IN_SIGN, NOT_CONFIRMED, NOT_TESTED = (
     "confirmed",
@@ -23,8 +23,8 @@ Outcomes = Sequence[Mapping[str, Any]]
 RULE = (
     f"A paper is *{CONFIRMED}* at a scale if at least nine in ten of its claims that were judged there hold, published figures "
     f"among them; *{IN_SIGN}* if more than half of those about order and direction hold (*{NO_SIZES}*: no published figure was "
-    f"judged); *{NOT_CONFIRMED}* if not; *{NOT_TESTED}* if none was judged. Claims of the same runs are not independent: counts "
-    "say how much was looked at, not how sure it is."
+    f"judged); *{NOT_CONFIRMED}* if not; *{NOT_TESTED}* if none was judged, or fewer than wait for more seeds. Claims "
+    "of the same runs are not independent: counts say how much was looked at, not how sure it is."
 )
 
 
@@ -35,13 +35,14 @@ def comes_to(claims: Iterable[Mapping[str, Any]]) -> str:
     >>> comes_to([claim]), comes_to([claim, {"verdict": {"state": FAILS}, "absolute": True}]), comes_to([])
     ('confirmed in sign, sizes not tested', 'confirmed in sign, not in size', 'not tested')
     """
-    signs, figures = Counter[str](), Counter[str]()
+    signs, figures, few = Counter[str](), Counter[str](), 0
     for claim in claims:
         state = counted_as(claim)
+        few += state == FEW
         if state in (HOLDS, FAILS, OPEN):
             (figures if claim.get("absolute") else signs)[state] += 1
     judged = signs.total() + figures.total()
-    if not judged:
+    if not judged or few > judged:
         return NOT_TESTED
     if figures and signs[HOLDS] + figures[HOLDS] >= NEARLY_ALL * judged:
         return CONFIRMED

@@ -18,7 +18,7 @@ from fedloom.record.files import json_bytes, write_whole
 from fedloom.reproduce.overview import claims_of, comes_to, n_readings, took
 from fedloom.reproduce.paper import Item, Outcome, Paper, Plot
 from fedloom.reproduce.tally import OWN, REPEATED, is_current, tally
-from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN, OTHER_SCALE
+from fedloom.reproduce.verdicts import BUILT, FAILS, FEW, HOLDS, OPEN, OTHER_SCALE
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # told apart by colour-blind readers too
 MARKS = {
@@ -27,6 +27,7 @@ MARKS = {
     OPEN: "? undecided",
     BUILT: "= by construction",
     OTHER_SCALE: "– not tested at this scale",
+    FEW: "– too few seeds",
 }
 MOST_INSIDE = 5  # lines or bars whose names find room inside the axes
 
@@ -123,6 +124,7 @@ def _totals(paper: Paper, outcomes: Sequence[Mapping[str, Any]]) -> list[str]:
                 (BUILT, "hold by construction"),
                 (REPEATED, "repeat another item's"),
                 (OTHER_SCALE, "are about figures that this scale does not test"),
+                (FEW, "are of fewer than three seeds"),
                 (OWN, "are questions of our own"),
             )
             if n[why]
@@ -147,7 +149,7 @@ def _rules(paper: Paper) -> str:
     return (
         f"Made by `fedloom reproduce {paper.key} --scale paper` or `laptop`, as each section says. A claim holds if the 95 % "
         "interval of the mean over seeds (Student's t; brackets, or ± in tables) lies within it, does not hold if it lies "
-        "outside, and is undecided otherwise or with fewer than three seeds; runs with the same seed are compared. "
+        "outside, and is undecided otherwise; fewer than three seeds decide nothing. Runs with the same seed are compared. "
         "What a paper says in words has been given a number in the claim. Not counted are claims that could not have come out "
         "otherwise, those that another item has already, published figures beside runs of another size, and questions of our own."
     )

@@ -9,7 +9,8 @@ from typing import Any
 from fedloom.data.sources import OWN
 from fedloom.numbers import NUMBERS
 from fedloom.record.runs import Run
-from fedloom.reproduce.verdicts import BUILT, FAILS, OTHER_SCALE, Verdict
+from fedloom.record.statistics import LEAST
+from fedloom.reproduce.verdicts import BUILT, FAILS, FEW, OPEN, OTHER_SCALE, Verdict
 
 Setups = Mapping[Any, "Setup"]
 Runs = Mapping[Any, Sequence[Run]]  # label -> the runs of this setup, by ascending seed
@@ -66,13 +67,15 @@ class Claim:
     own: bool = False
     absolute: bool = False
 
-    def at(self, scale: str) -> "Claim":
-        """With the state that it has at this scale."""
+    def at(self, scale: str, n_seeds: int) -> "Claim":
+        """With the state that it has at this scale, of runs with so many seeds."""
         state = self.verdict.state
         if self.because and state != FAILS:
             state = BUILT
         elif self.absolute and scale != PAPER:
             state = OTHER_SCALE
+        elif state == OPEN and n_seeds < LEAST:
+            state = FEW
         return replace(self, verdict=replace(self.verdict, state=state))
 
 
@@ -143,8 +146,8 @@ class Item:
 
     def outcome(self, runs: Runs, scale: str) -> Outcome:
         """What the runs say, the claims with their states at this scale."""
-        found = self.judge(runs)
-        return replace(found, claims=tuple(claim.at(scale) for claim in found.claims))
+        found, n_seeds = self.judge(runs), min(len(same) for same in runs.values())
+        return replace(found, claims=tuple(claim.at(scale, n_seeds) for claim in found.claims))
 
     def n_seeds(self, scale: str) -> int:
         """Seeds by default: five at laptop scale, three at the paper's, unless the item says otherwise."""

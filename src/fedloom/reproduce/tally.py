@@ -7,7 +7,7 @@ from typing import Any
 from fedloom.numbers import NUMBERS
 from fedloom.reproduce.verdicts import BUILT, OTHER_SCALE
 
-REPEATED, OWN = "repeats", "own"  # why a claim is not counted, beside BUILT and OTHER_SCALE
+REPEATED, OWN = "repeats", "own"  # why a claim is not counted, beside BUILT, OTHER_SCALE and FEW
 
 
 def tally(claims: Sequence[Mapping[str, Any]]) -> Counter[str]:

@@ -4,8 +4,8 @@ A claim about a number holds if the interval (Student's t over seeds, `fedloom.r
 hold if it lies outside, and is undecided otherwise. Fewer than three seeds, or a number that a run did not yield, decide nothing.
 Comparisons of two curves use the difference (or ratio) of runs with the same seed.
 
-Two more states are shown and not counted: BUILT, a claim that could not have come out otherwise, and OTHER_SCALE, a published
-figure beside runs of another size than the published ones.
+Three more states are shown and not counted: BUILT, a claim that could not have come out otherwise, OTHER_SCALE, a published
+figure beside runs of another size than the published ones, and FEW, what fewer than three seeds leave undecided.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fedloom.record.statistics import LEAST, interval
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
-BUILT, OTHER_SCALE = "by construction", "not tested at this scale"
+BUILT, OTHER_SCALE, FEW = "by construction", "not tested at this scale", "too few seeds"
 
 
 @dataclass(frozen=True)
