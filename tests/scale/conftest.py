@@ -22,29 +22,31 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.filterwarnings(unraisable))
 
 
+def started(start):
+    """What `start` gives, tried again if Ray gives up: it waits for some 30 s, which a busy machine may exceed."""
+    import ray
+
+    for tries_left in (2, 1, 0):
+        try:
+            return start()
+        except Exception as error:
+            if "timed out" not in str(error).lower() or not tries_left:
+                raise
+            ray.shutdown()
+            del error
+            gc.collect()  # what it leaves behind
+    raise AssertionError
+
+
 @pytest.fixture(scope="module")
 def two_cpus():
     """A Ray of its own with two processors."""
     import ray
 
+    settings = {"num_cpus": 2, "object_store_memory": STORE, "include_dashboard": False, "log_to_driver": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for tries_left in (2, 1, 0):
-            try:
-                ray.init(
-                    num_cpus=2,
-                    object_store_memory=STORE,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level="error",
-                    address="local",
-                )
-                break
-            except Exception as error:  # Ray itself waits for 30 s and no longer, which a busy machine may exceed
-                if "timed out during startup" not in str(error) or not tries_left:
-                    raise
-                ray.shutdown()
-                gc.collect()  # what it leaves behind
+        started(lambda: ray.init(address="local", logging_level="error", **settings))
     yield ray
     ray.shutdown()
 
@@ -58,7 +60,7 @@ def three_nodes():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         node = {"num_cpus": 1, "object_store_memory": STORE}
-        cluster = Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False})
+        cluster = started(lambda: Cluster(initialize_head=True, head_node_args=node | {"include_dashboard": False}))
         others = [cluster.add_node(**node) for _ in range(2)]
         ray.init(address=cluster.address, log_to_driver=False, logging_level="error")
     yield ray, cluster, others

@@ -146,7 +146,7 @@ class Item:
 
     def outcome(self, runs: Runs, scale: str) -> Outcome:
         """What the runs say, the claims with their states at this scale."""
-        found, n_seeds = self.judge(runs), min(len(same) for same in runs.values())
+        found, n_seeds = self.judge(runs), min(map(len, runs.values()), default=LEAST)
         return replace(found, claims=tuple(claim.at(scale, n_seeds) for claim in found.claims))
 
     def n_seeds(self, scale: str) -> int:
