@@ -218,7 +218,7 @@ def _kept_words(old: Any, stays: Any, head: Any) -> tuple[str, ...]:
     """How many keep their heads of an earlier plan, old (K,), and how many of them cannot."""
     before = int((old >= 0).sum())
     cannot = before - int((stays >= 0).sum())
-    why = f"; of {cannot} others the head may lead no more, or has room for fewer" if cannot else ""
+    why = f"; {cannot} cannot: their heads may lead no more, or have room for fewer" if cannot else ""
     return (f"{int(((old >= 0) & (head == old)).sum())} of {before} devices keep the head of the earlier plan{why}",)
 
 
