@@ -34,6 +34,10 @@ class Setup:
             return self
         return replace(self, scenario={**self.scenario, "task": {**task, "dataset": task["dataset"] + OWN}})
 
+    def with_theory(self) -> "Setup":
+        """The same, with what bounds are made of measured."""
+        return replace(self, scenario={**self.scenario, "evaluation": {**self.scenario["evaluation"], "theory": True}})
+
     def key(self, numbers: int = NUMBERS) -> str:
         """A hash of what decides the results but the seed: settings other than the defaults, the method, and the version
         of the numbers that the code computes.

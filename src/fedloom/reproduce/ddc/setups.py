@@ -1,7 +1,6 @@
 """The experiments of DDC: the settings of every run."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from fedloom.reproduce.ddc.published import (
@@ -183,10 +182,10 @@ def hard_setups(scale: str) -> Setups:
 
 def theory_setups(scale: str) -> Setups:
     """Rounds of single mini-batches, with what bounds are made of, by label (setting, method)."""
-    made = {}
-    for setting, settings in THEORY.items():
-        for m in CLUSTERED:
-            one = setup(m, scale, local_steps=1, lr=THEORY_LR, rounds=ROUNDS, models="global", **settings)
-            evaluation = {**one.scenario["evaluation"], "theory": True}
-            made[setting, m] = replace(one, scenario={**one.scenario, "evaluation": evaluation})
-    return made
+    return {
+        (setting, m): setup(
+            m, scale, local_steps=1, lr=THEORY_LR, rounds=ROUNDS, models="global", **settings
+        ).with_theory()
+        for setting, settings in THEORY.items()
+        for m in CLUSTERED
+    }

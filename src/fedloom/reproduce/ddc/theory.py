@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from fedloom.bounds import DdcBound, ddc_bound
 from fedloom.record.runs import Run
-from fedloom.reproduce import verdicts
 from fedloom.reproduce.ddc.published import CLUSTERED
 from fedloom.reproduce.ddc.setups import THEORY, THEORY_LR
-from fedloom.reproduce.paper import Claim, Outcome, Plot, Runs, Series, Table
-from fedloom.reproduce.theory import last_loss, mean_square, most, pairs_in_order, squares
+from fedloom.reproduce.paper import Outcome, Plot, Runs, Series, Table
+from fedloom.reproduce.theory import bound_claims, last_loss, mean_square, most, squares
 from fedloom.reproduce.verdicts import Values, mean, spread
 
 POINTS = 40  # of a line
@@ -39,27 +38,8 @@ def judge_theory(runs: Runs) -> Outcome:
         totals = {m: [b.total for b in bounds[m]] for m in CLUSTERED}
         over = {m: [b / v for b, v in zip(totals[m], measured[m])] for m in CLUSTERED}
         steep = {m: [THEORY_LR / b.lr_max for b in bounds[m]] for m in CLUSTERED}
-        agree = {"mean squared gradient": measured, "training loss at the end": lost}
-        claims += [
-            Claim(
-                text=f"{setting}: the learning rate is within the limit of the analysis (times it, most of all clusterings)",
-                verdict=verdicts.at_most([max(seed) for seed in zip(*steep.values())], 1.0),
-                own=True,
-            ),
-            Claim(
-                text=f"{setting}: the mean squared gradient is below the bound (bound over it, least of all clusterings)",
-                verdict=verdicts.at_least([min(seed) for seed in zip(*over.values())], 1.0),
-                own=True,
-            ),
-            *(
-                Claim(
-                    text=f"{setting}: the bound ranks the clusterings as the {what} does (pairs out of 3)",
-                    verdict=verdicts.at_least(pairs_in_order(totals, by), 3.0),
-                    own=True,
-                )
-                for what, by in agree.items()
-            ),
-        ]
+        by = {"mean squared gradient": measured, "training loss at the end": lost}
+        claims += bound_claims(setting, "the limit of the analysis", steep, over, totals, by)
         for i, m in enumerate(CLUSTERED):
             rows.append(_row(f"{setting}, {m}", runs[setting, m], common, bounds[m], measured[m], lost[m]))
             if setting == next(iter(THEORY)):

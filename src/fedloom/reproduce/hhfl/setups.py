@@ -131,9 +131,7 @@ def theory_setups(scale: str) -> Setups:
         for n in PERIODS:
             for m in (HFL, HHFL):
                 options: dict[str, Any] = {name: n}
-                one = setup(THEORY_CASE, m, PERIOD_STEPS[scale], **options)
-                evaluation = {**one.scenario["evaluation"], "theory": True}
-                made[symbol, m, n] = Setup(scenario={**one.scenario, "evaluation": evaluation}, method=m)
+                made[symbol, m, n] = setup(THEORY_CASE, m, PERIOD_STEPS[scale], **options).with_theory()
     return made
 
 

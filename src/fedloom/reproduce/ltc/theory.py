@@ -10,11 +10,10 @@ import math
 
 from fedloom.bounds import LtcConstants, gradient_bound, loss_gap
 from fedloom.record.runs import Run
-from fedloom.reproduce import verdicts
 from fedloom.reproduce.ltc.measures import rows_of
 from fedloom.reproduce.ltc.setups import METHODS
-from fedloom.reproduce.paper import Claim, Outcome, Plot, Runs, Series, Table
-from fedloom.reproduce.theory import last_loss, mean_square, most, pairs_in_order, squares
+from fedloom.reproduce.paper import Outcome, Plot, Runs, Series, Table
+from fedloom.reproduce.theory import bound_claims, last_loss, mean_square, most, squares
 from fedloom.reproduce.verdicts import mean, spread
 
 
@@ -22,33 +21,14 @@ def judge_theory(runs: Runs) -> Outcome:
     """The bound of every clustering."""
     claims, rows, shown = [], [], []
     plots: list[Plot] = []
-    pairs = len(METHODS) * (len(METHODS) - 1) // 2
     for data in rows_of(runs):
         bounds = {m: [bound_of(run) for run in runs[data, m]] for m in METHODS}
         measured = {m: [mean_square(run) for run in runs[data, m]] for m in METHODS}
         lost = {m: [last_loss(run) for run in runs[data, m]] for m in METHODS}
         over = {m: [b / v for b, v in zip(bounds[m], measured[m])] for m in METHODS}
         steep = {m: [_of_limit(run) for run in runs[data, m]] for m in METHODS}
-        claims += [
-            Claim(
-                text=f"{data}: the learning rate is within the widest limit of the analysis (times it, most of all)",
-                verdict=verdicts.at_most([max(seed) for seed in zip(*steep.values())], 1.0),
-                own=True,
-            ),
-            Claim(
-                text=f"{data}: the mean squared gradient is below the bound (bound over it, least of all clusterings)",
-                verdict=verdicts.at_least([min(seed) for seed in zip(*over.values())], 1.0),
-                own=True,
-            ),
-            *(
-                Claim(
-                    text=f"{data}: the bound ranks the clusterings as the {what} does (pairs out of {pairs})",
-                    verdict=verdicts.at_least(pairs_in_order(bounds, by), float(pairs)),
-                    own=True,
-                )
-                for what, by in (("mean squared gradient", measured), ("training loss at the end", lost))
-            ),
-        ]
+        by = {"mean squared gradient": measured, "training loss at the end": lost}
+        claims += bound_claims(data, "the widest limit of the analysis", steep, over, bounds, by)
         for m in METHODS:
             found = [constants_of(run) for run in runs[data, m]]
             names = ("smoothness", "g_max", "eta", "eps_ic", "eps_cg")
