@@ -1,6 +1,7 @@
 """`fedloom reproduce` on a made-up paper: the cache, the plan, the page of what was saved; and what papers say of themselves."""
 
 import json
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -127,6 +128,7 @@ def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(paper, run, tm
     assert "estimate" not in shown
     file = tmp_path / "out" / "toy" / "one-laptop.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"runs": 2, "wall_s": 240}))
+    shutil.rmtree(tmp_path / "out" / "toy" / "runs")
     run("toy:one", seeds=3, dry_run=True, cache=tmp_path / "another")  # nothing is there: as long as last time
     assert json.loads(capsys.readouterr().out)[0]["minutes"] == pytest.approx(6.0)
 
@@ -250,8 +252,7 @@ def test_an_outcome_says_whose_files_were_used(paper, run, small, tmp_path, monk
     )
     monkeypatch.setattr(fedloom.reproduce, "find_items", lambda text: (paper, (item,)))
     monkeypatch.setattr("fedloom.cli.reproduction.make_runs", lambda *args, **options: None)
-    monkeypatch.setattr("fedloom.cli.reproduction._report", lambda runs, path, title: path)
-    monkeypatch.setattr("fedloom.record.runs.read_run", lambda folder: SimpleNamespace(summary={"wall_s": 1.0}))
+    monkeypatch.setattr("fedloom.cli.reproduction.read_kept", lambda file: SimpleNamespace(summary={"wall_s": 1.0}))
     run("toy:one", own_data="svhn,mnist")
     saved = json.loads((tmp_path / "out" / "toy" / "one-laptop.json").read_text())
     assert saved["own_data"] == ["svhn"]

@@ -1,11 +1,14 @@
 """Pages and the overview are what the committed outcomes make of them; and in what words a paper is summed up."""
 
+import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from fedloom.reproduce import PAPERS, load
+from fedloom.reproduce.kept import kept_file, read_kept
 from fedloom.reproduce.overview import (
     CONFIRMED,
     IN_SIGN,
@@ -17,6 +20,7 @@ from fedloom.reproduce.overview import (
     write_overview,
 )
 from fedloom.reproduce.page import read_outcomes, write_page
+from fedloom.reproduce.tally import is_current
 from fedloom.reproduce.verdicts import BUILT, FAILS, FEW, HOLDS, OPEN
 
 DOCS = Path(__file__).parents[2] / "docs" / "reproduction"
@@ -54,6 +58,42 @@ def test_every_outcome_belongs_to_an_item(copied):
     """Nothing is left of items that are no more."""
     known = {(n, f"{item.key}-{scale}.json") for n in PAPERS for item in load(n).items for scale in item.scales}
     assert {(file.parent.name, file.name) for file in copied.glob("*/*.json")} <= known
+
+
+def test_every_kept_run_belongs_to_an_item():
+    """So that nothing is left of setups that are no more, or of another version of the numbers."""
+    for name in PAPERS:
+        paper = load(name)
+        known = {
+            kept_file(DOCS, paper, setup, seed)
+            for item in paper.items
+            for scale in item.scales
+            for setup in item.setups(scale).values()
+            for seed in item.seeds_at(scale)
+        }
+        left = set((DOCS / name / "runs").glob("*")) - known
+        assert not left, f"of no item of {name}: {sorted(file.name for file in left)}"
+
+
+def _whole():
+    """Items at a scale of which every run is kept, as many seeds as their outcome says."""
+    for name in PAPERS:
+        paper = load(name)
+        items = {item.key: item for item in paper.items}
+        for outcome in filter(is_current, read_outcomes(DOCS, paper)):
+            item, scale = items[outcome["item"]], outcome["scale"]
+            setups, seeds = item.setups(scale), item.seeds_at(scale, outcome["seeds"])
+            files = {label: [kept_file(DOCS, paper, setup, s) for s in seeds] for label, setup in setups.items()}
+            if all(file.exists() for same in files.values() for file in same):
+                yield pytest.param(item, outcome, files, id=f"{name}-{item.key}-{scale}")
+
+
+@pytest.mark.parametrize(("item", "outcome", "files"), list(_whole()))
+def test_outcomes_are_what_kept_runs_say(item, outcome, files):
+    runs = {label: [read_kept(file) for file in same] for label, same in files.items()}
+    judged = json.loads(json.dumps(asdict(item.outcome(runs, outcome["scale"]))))
+    for part, value in judged.items():
+        assert value == outcome[part], f"judge it again: fedloom reproduce ... --out docs/reproduction ({part})"
 
 
 def test_no_page_without_outcomes(tmp_path):

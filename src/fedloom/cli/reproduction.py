@@ -13,16 +13,26 @@ from fedloom.cli.many import make_runs
 from fedloom.cli.show import notes, out
 from fedloom.data.sources import OWN
 from fedloom.reproduce import Item, Outcome, Paper, Setup
+from fedloom.reproduce.kept import keep, kept_file, read_kept
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """An item at a scale: its seeds, setups by label, and the folder of each setup's runs in the cache."""
+    """An item at a scale: its seeds, and by label its setups, where runs are kept by seed, and their cache folders."""
 
     item: Item
     seeds: range
     setups: Mapping[Any, Setup]
     folders: Mapping[Any, Path]
+    kept: Mapping[Any, Mapping[int, Path]]
+
+    def finished(self, label: Any, seed: int) -> bool:
+        """Whether the cache has this run."""
+        return (self.folders[label] / f"s{seed}" / "summary.json").exists()
+
+    def not_kept(self, label: Any) -> dict[int, Path]:
+        """Where the runs of a setup will be, by seed, that are not there yet."""
+        return {seed: file for seed, file in self.kept[label].items() if not file.exists()}
 
 
 def reproduce(
@@ -57,27 +67,33 @@ def reproduce(
         out.print(json.dumps({"page": str(page)}) if as_json else f"page: {page}", highlight=False, soft_wrap=True)
         return
     own = _own_data(own_data)
-    wanted = [_want(item, scale, seeds, cache, own) for item in _at_scale(items, scale, asked=":" in text)]
+    wanted = [
+        _want(item, paper, scale, seeds, where, cache, own) for item in _at_scale(items, scale, asked=":" in text)
+    ]
     if dry_run:
         _show_plan(_plan(wanted, paper, scale, where), as_json)
         return
-    jobs_by_folder = {job.folder: job for w in wanted for job in _jobs(w)}
+    to_keep = {file: job for w in wanted for file, job in _jobs(w).items()}
     if not quiet:
-        missing = sum(not job.finished for job in jobs_by_folder.values())
-        text = f"{paper.name}, {scale} scale: {len(jobs_by_folder)} runs, {missing} to make"
+        n_runs = len({file for w in wanted for same in w.kept.values() for file in same.values()})
+        missing = sum(not job.finished for job in to_keep.values())
+        text = f"{paper.name}, {scale} scale: {n_runs} runs, {missing} to make"
         notes.print(text, highlight=False, soft_wrap=True)
-    make_runs(
-        list(jobs_by_folder.values()),
-        n_jobs=jobs,
-        ray=ray,
-        data_folder=data_folder,
-        quiet=quiet,
-        max_time=max_time,
-        max_memory=max_memory,
-    )
+    try:
+        make_runs(
+            list(to_keep.values()),
+            n_jobs=jobs,
+            ray=ray,
+            data_folder=data_folder,
+            quiet=quiet,
+            max_time=max_time,
+            max_memory=max_memory,
+        )
+    finally:
+        _keep(to_keep)
 
-    judged = [_judged(w, paper, scale, where, cache, own) for w in wanted]
-    outcomes, reports = [(w.item, outcome) for w, (outcome, _) in zip(wanted, judged)], [report for _, report in judged]
+    outcomes = [(w.item, _judged(w, paper, scale, where, own)) for w in wanted]
+    reports = [report for w in wanted if (report := _report(w, cache / "reports", f"{paper.key}-{w.item.key}-{scale}"))]
     page = write_pages(where, paper)
     if as_json:
         print(json.dumps(_as_dict(paper, outcomes, page) | {"reports": [str(r) for r in reports]}))
@@ -87,20 +103,24 @@ def reproduce(
         out.print("\n".join(lines), highlight=False, soft_wrap=True)
 
 
-def _judged(
-    wanted: Wanted, paper: Paper, scale: str, where: Path, cache: Path, own_data: Sequence[str]
-) -> tuple[Outcome, Path]:
-    """What came out of an item's runs, which is saved, and the path of their report."""
+def _keep(jobs: Mapping[Path, Job]) -> None:
+    """Those that are finished, so that nothing is made twice, even if others were stopped."""
     from fedloom.record.runs import read_run
+
+    for file, job in jobs.items():
+        if job.sound:
+            keep(read_run(job.folder), file)
+
+
+def _judged(wanted: Wanted, paper: Paper, scale: str, where: Path, own_data: Sequence[str]) -> Outcome:
+    """What came out of an item's runs, which is saved."""
     from fedloom.reproduce.page import save
 
-    runs = {label: [read_run(wanted.folders[label] / f"s{seed}") for seed in wanted.seeds] for label in wanted.setups}
+    runs = {label: [read_kept(file) for file in files.values()] for label, files in wanted.kept.items()}
     item, outcome = wanted.item, wanted.item.outcome(runs, scale)
     seconds = {
         wanted.setups[label].key(): sum((run.summary or {})["wall_s"] for run in same) for label, same in runs.items()
     }
-    wall_s = sum(seconds.values())
-    n_runs = len(wanted.seeds) * len(wanted.setups)
     used = {setup.scenario["task"].get("dataset") for setup in wanted.setups.values()}
     save(
         where,
@@ -109,12 +129,12 @@ def _judged(
         scale,
         outcome,
         seeds=len(wanted.seeds),
-        n_runs=n_runs,
-        wall_s=wall_s,
+        n_runs=len(wanted.seeds) * len(wanted.setups),
+        wall_s=sum(seconds.values()),
         seconds=seconds,
         own_data=[name for name in own_data if name + OWN in used],
     )
-    return outcome, _report(runs, cache / "reports" / f"{paper.key}-{item.key}-{scale}.html", item.title)
+    return outcome
 
 
 def _at_scale(items: Sequence[Item], scale: str, asked: bool) -> list[Item]:
@@ -139,14 +159,24 @@ def _own_data(text: str) -> list[str]:
     return names
 
 
-def _want(item: Item, scale: str, seeds: int | None, cache: Path, own_data: Sequence[str]) -> Wanted:
+def _want(
+    item: Item, paper: Paper, scale: str, seeds: int | None, where: Path, cache: Path, own_data: Sequence[str]
+) -> Wanted:
     setups = {label: setup.with_own_data(own_data) for label, setup in item.setups(scale).items()}
-    folders = {label: cache / setup.key() for label, setup in setups.items()}
-    return Wanted(item=item, seeds=item.seeds_at(scale, seeds), setups=setups, folders=folders)
+    chosen = item.seeds_at(scale, seeds)
+    return Wanted(
+        item=item,
+        seeds=chosen,
+        setups=setups,
+        folders={label: cache / setup.key() for label, setup in setups.items()},
+        kept={
+            label: {seed: kept_file(where, paper, setup, seed) for seed in chosen} for label, setup in setups.items()
+        },
+    )
 
 
 def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> list[dict[str, Any]]:
-    """What each item asks for, what the cache has, and how long the rest may take; runs of earlier items are not asked again.
+    """What each item asks for, what is there, and how long the rest may take; runs of earlier items are not asked again.
 
     A run takes as long as those of the same setup with other seeds did, else as those of the item's last outcome did on
     average, else what `fedloom.reproduce.expected` makes of its settings; `estimated` counts runs of the last kind.
@@ -165,13 +195,14 @@ def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> li
     for w in wanted:
         before = last.get(w.item.key)
         usual_s = before["wall_s"] / before["runs"] if before and "runs" in before else None
-        runs = {w.folders[label] / f"s{seed}": label for label in w.setups for seed in w.seeds}
-        new = {run: label for run, label in runs.items() if run not in seen}
+        runs = {file: (label, seed) for label, files in w.kept.items() for seed, file in files.items()}
+        new = {file: label for file, (label, _) in runs.items() if file not in seen}
         seen |= set(new)
-        missing = Counter(label for run, label in new.items() if not (run / "summary.json").exists())
+        there = {file for file, (label, seed) in runs.items() if file.exists() or w.finished(label, seed)}
+        missing = Counter(label for file, label in new.items() if file not in there)
         seconds, estimated = 0.0, 0
         for label, n in missing.items():
-            known_s = _recorded_s(w.folders[label]) or usual_s
+            known_s = _recorded_s(w, label) or usual_s
             estimated += n if known_s is None else 0
             seconds += n * (expectation.seconds(w.setups[label]) if known_s is None else known_s)
         rows.append(
@@ -189,10 +220,12 @@ def _plan(wanted: Sequence[Wanted], paper: Paper, scale: str, where: Path) -> li
     return rows
 
 
-def _recorded_s(folder: Path) -> float | None:
+def _recorded_s(wanted: Wanted, label: Any) -> float | None:
     """Mean seconds of the finished runs of a setup."""
-    found = [json.loads(file.read_text(encoding="utf-8"))["wall_s"] for file in folder.glob("s*/summary.json")]
-    return fmean(found) if found else None
+    found = [json.loads(file.read_text(encoding="utf-8")) for file in wanted.folders[label].glob("s*/summary.json")]
+    if not found:
+        found = [read_kept(file).summary or {} for file in wanted.kept[label].values() if file.exists()]
+    return fmean(summary["wall_s"] for summary in found) if found else None
 
 
 def _show_plan(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
@@ -203,7 +236,7 @@ def _show_plan(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     from rich.table import Table
 
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("item", "seeds", "runs", "shared with items above", "in the cache", "to make", "minutes of runs"):
+    for column in ("item", "seeds", "runs", "shared with items above", "there already", "to make", "minutes of runs"):
         shown.add_column(column, justify="left" if column == "item" else "right")
     for row in rows:
         *numbers, minutes, estimated = list(row.values())
@@ -222,36 +255,43 @@ def _show_plan(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     out.print(text, highlight=False, soft_wrap=True)
 
 
-def _report(runs: dict[Any, list[Any]], path: Path, title: str) -> Path:
-    """The report of an item's runs, each under the label of its setup."""
+def _report(wanted: Wanted, folder: Path, name: str) -> Path | None:
+    """The report of an item's runs, each under the label of its setup; None if not all of them are in the cache."""
     from fedloom.record.report import write_report
+    from fedloom.record.runs import read_run
 
-    names = {label: ", ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in runs}
-    labelled = [replace(run, method=names[label]) for label, same in runs.items() for run in same]
-    return write_report(labelled, path, title)
+    if not all(wanted.finished(label, seed) for label in wanted.setups for seed in wanted.seeds):
+        return None
+    names = {label: ", ".join(map(str, label)) if isinstance(label, tuple) else str(label) for label in wanted.setups}
+    labelled = [
+        replace(read_run(wanted.folders[label] / f"s{seed}"), method=name)
+        for label, name in names.items()
+        for seed in wanted.seeds
+    ]
+    return write_report(labelled, folder / f"{name}.html", wanted.item.title)
 
 
-def _jobs(wanted: Wanted) -> list[Job]:
-    """A run for every setup and seed; the scenario stands beside the runs of a setup."""
+def _jobs(wanted: Wanted) -> dict[Path, Job]:
+    """A run for every setup and seed that is not kept yet, by where it will be; the scenario stands beside them."""
     from fedloom.cli.many import scenario_file
     from fedloom.simulator import scenario
 
-    jobs = []
+    jobs = {}
     for label, setup in wanted.setups.items():
-        folder = wanted.folders[label]
+        folder, to_make = wanted.folders[label], wanted.not_kept(label)
+        if not to_make:
+            continue
         chosen = scenario(setup.scenario)
-        file = scenario_file(folder, chosen.model_dump_json(indent=1))
-        jobs += [
-            Job(
+        scenario_there = scenario_file(folder, chosen.model_dump_json(indent=1))
+        for seed, file in to_make.items():
+            jobs[file] = Job(
                 name=f"{wanted.item.key}, {setup.method} seed {seed}",
-                scenario=file,
+                scenario=scenario_there,
                 method=setup.method,
                 seed=seed,
                 folder=folder / f"s{seed}",
                 cloud_rounds=chosen.training.cloud_rounds,
             )
-            for seed in wanted.seeds
-        ]
     return jobs
 
 
