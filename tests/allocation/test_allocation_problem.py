@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from instance import BENCHMARK_2, ENERGY_J, g6, random_problem
 
 from fedloom.allocation import update_energy_j
+from fedloom.bounds import camu_bound
 from fedloom.radio import airtime_s, energy_j, free_space_gain, shannon_rate
 
 SNR = np.array([2000.0, 1000.0, 400.0])
@@ -43,8 +44,10 @@ def test_g4_contraction_and_gap(n_local, contraction, for_ever, after_20):
     assert g4().gap([1, 1, 1], n) == pytest.approx(for_ever, rel=1e-8)
     twenty = g4(horizon=20)
     assert twenty.gap([1, 1, 1], n) == pytest.approx(after_20, rel=1e-8)
-    assert twenty.error_bound([1, 1, 1], n, 2.0) == pytest.approx(2 * contraction**20 + after_20, rel=1e-8)
-    assert g4().error_bound([1, 1, 1], n, 2.0) == pytest.approx(for_ever, rel=1e-8)
+    noise, b = g4().noise([1, 1, 1]), g4().progress
+    found = camu_bound(2.0, b, n_local, rounds=20, noise=noise)
+    assert found == pytest.approx(2 * contraction**20 + after_20, rel=1e-8)
+    assert camu_bound(2.0, b, n_local, rounds=None, noise=noise) == pytest.approx(for_ever, rel=1e-8)
 
 
 def test_g4_a_gate_makes_the_bound_worse():

@@ -11,7 +11,19 @@ from fedloom.record.folder import record
 from fedloom.record.runs import Run, read_run
 from fedloom.reproduce import load
 from fedloom.reproduce.camu.figures import final
-from fedloom.reproduce.camu.setups import BUDGET, DATA, FIG_4, FIG_5, GATED, PPO, UNITS, UPDATES, WAITING
+from fedloom.reproduce.camu.setups import (
+    BUDGET,
+    DATA,
+    FIG_4,
+    FIG_5,
+    GATED,
+    PPO,
+    THEORY_SCHEMES,
+    UNITS,
+    UPDATES,
+    WAITING,
+)
+from fedloom.reproduce.camu.theory import bound_of, constants_of, progress_of, steepness
 from fedloom.reproduce.verdicts import BUILT, FAILS, HOLDS, OPEN
 from fedloom.simulator import Simulation
 
@@ -192,3 +204,55 @@ def test_fig_6_on_tiny_runs(tmp_path):
     found = states(outcome)
     assert {state for text, state in found.items() if "accurate" in text} == {OPEN}  # one seed decides nothing
     assert {state for text, state in found.items() if "energy" in text} == {HOLDS}
+
+
+def measured(updates, losses, lr=0.1):
+    """A run of four rounds of two clusters of two devices: delta 2, delta_c 1.5, L 3."""
+    norms = [None, *np.sqrt(np.array(losses[:-1]) - 0.9 * 0.5)]  # mu = 1 / 2 where F* is 0.45
+    square = np.array([np.nan if n is None else n**2 for n in norms])
+    metrics = pl.DataFrame(
+        {
+            "cloud_round": range(5),
+            "train_loss": losses,
+            "gradient_norm": norms,
+            "smoothness": [None, 1.0, 3.0, 2.0, 1.0],
+            "mismatch2_cluster": pl.Series(3 * square).fill_nan(None),
+            "mismatch2_client": pl.Series(5 * square).fill_nan(None),
+        }
+    )
+    topology = pl.DataFrame(
+        {
+            "client": range(4),
+            "aggregator": [0, 0, 1, 1],
+            "contribution": [30.0, 30.0, 10.0, 10.0],
+            "cluster_updates": np.repeat(updates, 2),
+        }
+    )
+    scenario = {"training": {"lr": lr}}
+    rest = {
+        "seed": 0,
+        "cells": {},
+        "origin": {},
+        "summary": {},
+        "timeline": None,
+        "clients": {"n_samples": [10, 10, 30, 10]},
+    }
+    return Run(path=Path(), method="", metrics=metrics, topology=topology, scenario=scenario, **rest)
+
+
+def test_the_bound_is_that_of_what_was_measured():
+    """b_c = 2 mu x_c - mu L x_c^2 s_c with x = lr delta delta_c G = 0.1 * 2 * 1.5 * (3/4, 1/4), s = (1/2, 5/8)."""
+    slow, fast = measured([1.0, 1.0], [2.0, 1.9, 1.7, 1.6, 1.5]), measured([3.0, 1.0], [2.0, 1.5, 1.0, 0.7, 0.5])
+    found = constants_of([slow, fast])
+    assert found == pytest.approx((3.0, 0.5, 2.0, 1.5, 0.45))
+    x = np.array([0.225, 0.075])
+    b = x - 0.5 * 3 * x**2 * [0.5, 0.625]
+    np.testing.assert_allclose(progress_of(fast, found), b)
+    assert bound_of(fast, found, 4) == pytest.approx((1 - 3 * b[0] - b[1]) ** 4 * 1.55)
+    eq_18, own, share = steepness(fast, found)
+    assert eq_18 == pytest.approx(0.1 * 3 * 2 * 1.5 * 0.75 * 0.5 / 2)
+    assert (own, share) == pytest.approx((0.1 * 3 * 1.5 * 0.625 / 2, 1.5))
+    runs = {("MNIST", m): [slow, slow, slow] for m in THEORY_SCHEMES} | {("MNIST", "Benchmark 2"): [fast, fast, fast]}
+    outcome = ITEMS["theory"].judge(runs)
+    check_tables(outcome)
+    assert list(states(outcome).values()) == [FAILS, FAILS, HOLDS] and outcome.plots[0].log

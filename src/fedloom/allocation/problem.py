@@ -26,11 +26,13 @@ gate, which is a cap of 0, can only make the best GAP worse. What a gate is good
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedloom import _check
+from fedloom.allocation.contraction import rate_limits, update_progress
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -137,8 +139,7 @@ class Problem:
     @cached_property
     def progress(self) -> Floats:
         """b (C,): what one update of each cluster takes off A."""
-        step = self.lr * self.delta * self.weight * self.delta_c
-        return self.mu * step * (2 - self.smooth * step * self.concentration)
+        return update_progress(lr=self.lr, mu=self.mu, **self._alike)
 
     @cached_property
     def snr_per_w(self) -> Floats:
@@ -161,13 +162,14 @@ class Problem:
         return float(self.n_params if self.reading == "literal" else BITS * self.n_params)
 
     def lr_limits(self) -> tuple[Floats, Floats]:
-        """Learning rates (C,) below which each cluster helps (CAMU, eq. 18) and is a descent of its own (CAMU, eq. 19).
+        """Learning rates (C,) below which each cluster helps and is a descent of its own."""
+        return rate_limits(**self._alike)
 
-        The second holds only where delta G_c < 1; it is infinitely strict, 0, elsewhere. The two are not the same.
-        """
-        own = 2 / (self.smooth * self.delta_c * self.concentration)
-        share = self.delta * self.weight
-        return own / share, np.where(share < 1, own, 0.0)
+    @property
+    def _alike(self) -> dict[str, Any]:
+        """How clusters compare, for `fedloom.allocation.contraction`."""
+        names = ("weight", "delta", "delta_c", "concentration", "smooth")
+        return {name: getattr(self, name) for name in names}
 
     def contraction(self, n_extra: ArrayLike) -> float:
         """A of extra updates n_extra (C,)."""
@@ -193,12 +195,6 @@ class Problem:
     def gap(self, power_w: ArrayLike, n_extra: ArrayLike) -> float:
         """The objective: what noise leaves of the error after `horizon` rounds."""
         return self.noise(power_w) * self.rounds(self.contraction(n_extra))
-
-    def error_bound(self, power_w: ArrayLike, n_extra: ArrayLike, first_error: float) -> float:
-        """The whole bound on the error, A^T (F(w_0) - F*) + GAP (CAMU, eq. 17); first_error is F(w_0) - F*."""
-        _check.positive("first_error", first_error, zero=True)
-        kept = 0.0 if self.horizon is None else self.contraction(n_extra) ** self.horizon
-        return kept * first_error + self.gap(power_w, n_extra)
 
     @cached_property
     def unit_j(self) -> Floats:

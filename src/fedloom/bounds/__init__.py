@@ -1,5 +1,6 @@
 """The papers' convergence bounds, predicted costs and divergence measures as functions."""
 
+from fedloom.bounds.camu import camu_bound
 from fedloom.bounds.ddc import DdcBound, DdcDivergence, ddc_bound, ddc_divergence, ddc_lr_max
 from fedloom.bounds.ddc_energy import DdcEnergy, ddc_energy, upload_j
 from fedloom.bounds.divergence import drift, label_distance
@@ -37,6 +38,7 @@ __all__ = [
     "LearningRateLimits",
     "LtcConstants",
     "Theorem1",
+    "camu_bound",
     "client_mismatch",
     "cluster_mismatch",
     "ddc_bound",

@@ -159,7 +159,7 @@ def method(
         problem = power_problem(view, topology, value, is_open, waiting, constants)
         found = solved(problem, solver, own_powers(view, topology), waiting, rng, own_power)
         updates = 1 + np.rint(found.n_extra).astype(np.int64)
-        notes = noted(value, is_open)
+        notes = noted(value, is_open, updates)
         notes |= {"head_power_w": found.power_w, "gap": found.gap, "budget_j": problem.energy_budget_j}
         return Allotment(edge_rounds=updates, power_w=found.power_w, notes=notes)
 
@@ -208,7 +208,7 @@ def gated(
         is_open = open_gates(view, value, threshold, scaled)
         upload_s = view.uplink.pick(topology.host).seconds(view.up_bits) if upload_time else None
         updates = local_updates(extra_updates(update_s(view, topology), upload_s=upload_s, cap=cap), is_open)
-        return Allotment(edge_rounds=updates, notes=noted(value, is_open))
+        return Allotment(edge_rounds=updates, notes=noted(value, is_open, updates))
 
     return Method(
         name="camu_gated",

@@ -156,9 +156,10 @@ def _links_j(view: View, topology: Topology) -> Floats:
     return np.asarray(np.where(topology.cover & ~own, both, 0.0).sum(axis=1))
 
 
-def noted(value: Floats, is_open: Mask) -> dict[str, float | Floats]:
-    """What is recorded of the clusters."""
-    return {"contribution": contribution(value), "open_gates": float(is_open.sum())}
+def noted(value: Floats, is_open: Mask, updates: Ints) -> dict[str, float | Floats]:
+    """What is recorded of the clusters; updates (N,): of each in a cloud round."""
+    found = {"contribution": contribution(value), "cluster_updates": updates.astype(np.float64)}
+    return found | {"open_gates": float(is_open.sum())}
 
 
 def _uplink(view: View, topology: Topology) -> Link:

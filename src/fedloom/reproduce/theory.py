@@ -33,9 +33,16 @@ def last_loss(run: Run) -> float:
 
 
 def bound_claims(
-    where: str, limit: str, steep: BySeed, over: BySeed, bounds: BySeed, by: Mapping[str, BySeed]
+    where: str,
+    limit: str,
+    steep: BySeed,
+    over: BySeed,
+    bounds: BySeed,
+    by: Mapping[str, BySeed],
+    *,
+    measured: str = "mean squared gradient",
 ) -> list[Claim]:
-    """Whether a bound covers runs (steep: learning rates over their limit), holds (over: the bound over what is measured), and
+    """Whether a bound covers runs (steep: learning rates over their limit), holds (over: the bound over what is `measured`), and
     ranks clusterings as what they are compared by does."""
     pairs = len(bounds) * (len(bounds) - 1) // 2
     return [
@@ -45,7 +52,7 @@ def bound_claims(
             own=True,
         ),
         Claim(
-            text=f"{where}: the mean squared gradient is below the bound (bound over it, least of all clusterings)",
+            text=f"{where}: the {measured} is below the bound (bound over it, least of all clusterings)",
             verdict=at_least([min(seed) for seed in zip(*over.values())], 1.0),
             own=True,
         ),

@@ -23,6 +23,8 @@ BUDGET = {
 }
 SHARES = {"laptop": (0.0, 0.5, 1.0), "paper": (0.5, 0.8, 1.0)}
 SHORT_ROUNDS, SHORT_SHARE = 20, 0.8  # of runs that try readings
+THEORY_SCHEMES = ("Config 4", GATED[-1], "Benchmark 2")  # which do ever more updates
+THEORY_DATA, THEORY_IMAGES, THEORY_ROUNDS = "MNIST", 12_000, 50  # a device has as many as a batch
 NEAR = "as kept"
 READ_AS: dict[str, dict[str, Any]] = {
     NEAR: {},
@@ -156,3 +158,15 @@ def ppo_setups(scale: str) -> Setups:
         for data in DATA
         for name, method in schemes.items()
     }
+
+
+def theory_setups(scale: str) -> Setups:
+    """Schemes of Fig. 5 with as few images that an update is one step on all of a device's samples, by label (data, scheme)."""
+    labelled = {}
+    for name in THEORY_SCHEMES:
+        method = UPDATES[name]
+        scenario = dict(setup(THEORY_DATA, method, 1.0, scale, rounds=THEORY_ROUNDS).scenario)
+        scenario["task"] = {**scenario["task"], "data_limit": THEORY_IMAGES}
+        scenario["evaluation"] = {**scenario["evaluation"], "every": 1}
+        labelled[THEORY_DATA, name] = Setup(scenario=scenario, method=method).with_theory()
+    return labelled
