@@ -128,7 +128,7 @@ def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(paper, run, tm
     assert "estimate" not in shown
     file = tmp_path / "out" / "toy" / "one-laptop.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"runs": 2, "wall_s": 240}))
-    shutil.rmtree(tmp_path / "out" / "toy" / "runs")
+    shutil.rmtree(tmp_path / "out" / "toy" / "kept")
     run("toy:one", seeds=3, dry_run=True, cache=tmp_path / "another")  # nothing is there: as long as last time
     assert json.loads(capsys.readouterr().out)[0]["minutes"] == pytest.approx(6.0)
 

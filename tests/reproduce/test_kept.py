@@ -83,7 +83,7 @@ def test_a_kept_run_is_not_made_again_and_judges_the_same(call, tmp_path, capsys
     call()
     before = json.loads(capsys.readouterr().out)
     assert before["reports"]
-    [file] = (tmp_path / "out" / "toy" / "runs").iterdir()
+    [file] = (tmp_path / "out" / "toy" / "kept").iterdir()
     call(cache=tmp_path / "another")
     after = json.loads(capsys.readouterr().out)
     assert after["items"] == before["items"] and not after["reports"] and not (tmp_path / "another").exists()
@@ -101,7 +101,7 @@ def test_a_kept_run_is_not_made_again_and_judges_the_same(call, tmp_path, capsys
 
 def test_what_is_finished_is_kept_when_the_rest_is_stopped(call, tmp_path, monkeypatch):
     call()
-    [file] = (tmp_path / "out" / "toy" / "runs").iterdir()
+    [file] = (tmp_path / "out" / "toy" / "kept").iterdir()
     file.unlink()
 
     def stopped(*args, **options):
@@ -129,7 +129,7 @@ def test_what_is_finished_is_kept_when_the_rest_is_stopped(call, tmp_path, monke
 )
 def test_damage_is_told(call, tmp_path, spoil, words):
     call()
-    [file] = (tmp_path / "out" / "toy" / "runs").iterdir()
+    [file] = (tmp_path / "out" / "toy" / "kept").iterdir()
     file.write_bytes(spoil(file.read_bytes()))
     with pytest.raises(FolderError, match=f"{file.name} {words}.*; delete it"):
         call()

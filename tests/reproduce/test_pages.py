@@ -71,7 +71,7 @@ def test_every_kept_run_belongs_to_an_item():
             for setup in item.setups(scale).values()
             for seed in item.seeds_at(scale)
         }
-        left = set((DOCS / name / "runs").glob("*")) - known
+        left = set((DOCS / name / "kept").glob("*")) - known
         assert not left, f"of no item of {name}: {sorted(file.name for file in left)}"
 
 

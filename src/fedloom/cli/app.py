@@ -313,7 +313,9 @@ def reproduce(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for the page, its pictures and what is kept of runs [runs/reproduce]."),
+        typer.Option(
+            "--out", metavar="DIR", help="Folder for the page, its pictures and what is kept of runs [runs/reproduce]."
+        ),
     ] = None,
     cache: Annotated[
         Path,

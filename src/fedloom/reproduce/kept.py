@@ -1,7 +1,7 @@
 """What judging asks of a run, kept small beside the outcomes: they can be judged again, and seeds be added, where the folders of
 the runs are no more.
 
-FOLDER/PAPER/runs/KEY-sSEED.json.gz    a run without its models, its timeline, its bookings, and all topologies but the first
+FOLDER/PAPER/kept/KEY-sSEED.json.gz    a run without its models, its timeline, its bookings, and all topologies but the first
 
 Outcomes are judged from these files only, so that judging again says the same.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def kept_file(folder: Path, paper: Paper, setup: Setup, seed: int) -> Path:
     """Where the run of a setup with a seed is kept, beside the outcomes in the folder."""
-    return folder / paper.key / "runs" / f"{setup.key()}-s{seed}.json.gz"
+    return folder / paper.key / "kept" / f"{setup.key()}-s{seed}.json.gz"
 
 
 def keep(run: Run, file: Path) -> None:

@@ -91,7 +91,7 @@ def _plot(data: str, runs: Runs) -> Plot:
             Series(label=f"{m}, bound", x=x, y=tuple(float(v) for v in limits), colour=i, dashed=True),
         ]
     return Plot(
-        key=f"theory-{data}".replace(" ", "-"),
+        key=f"theory-{data}".replace(",", "").replace(" ", "-"),
         caption=f"{data}: the bound on the mean squared gradient (dashed) and the squared gradient of cloud rounds; first seed.",
         x_label="cloud rounds",
         y_label="squared gradient",
