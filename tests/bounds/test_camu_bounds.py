@@ -25,7 +25,7 @@ def test_a_round_after_the_other_leaves_the_same(rounds, b, noise):
 
 def test_where_updates_do_harm_it_grows():
     assert camu_bound(1.0, [-0.5], [1], rounds=2) == pytest.approx(2.25)
-    with pytest.raises(ValueError, match="for ever the contraction must be below 1, got 1.5"):
+    with pytest.raises(ValueError, match=r"for ever the contraction must be below 1, got 1\.5"):
         camu_bound(1.0, [-0.5], [1], rounds=None)
 
 
