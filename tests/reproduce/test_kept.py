@@ -54,6 +54,8 @@ def made(folder, content, method="hierfedavg"):
 
 def test_what_judging_asks_of_a_run_comes_back(small, paper, tmp_path):
     run = made(tmp_path / "run", small | {"evaluation": small.get("evaluation", {}) | {"theory": True}})
+    again_later = run.topology.with_columns(pl.col("cloud_round") + 1)
+    run = replace(run, topology=pl.concat([run.topology, again_later]))
     file = kept_file(tmp_path, paper, Setup(scenario=run.scenario, method=run.method), run.seed)
     keep(run, file)
     once = file.read_bytes()
